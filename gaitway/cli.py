@@ -66,7 +66,7 @@ COMMANDS = (
 """Modules of :mod:`gaitway.commands`, in the order of the help."""
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""With it no Python that we start looks for modules in the current folder."""
+"""Variable with which a Python process does not look for modules in the current folder."""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -123,7 +123,7 @@ class TokenWorld(Protocol):
 
     @property
     def temperature(self) -> float:
-        """That answers are sampled at; the policy's log-probabilities are those at this temperature."""
+        """Sampling temperature of answers; the policy's log-probabilities are those at this temperature."""
         ...
 
     def sample(self, num_prompts: int, group_size: int) -> TokenRollout:

@@ -99,7 +99,7 @@ def has_bfloat16(device: torch.device) -> bool:
 
 
 def in_bfloat16(config: PPOConfig) -> PPOConfig:
-    """The same with networks in bfloat16, for CPUs that have it. On a GPU small ones lose more by the conversions."""
+    """``config`` with networks in bfloat16, for CPUs that have it. On a GPU small ones lose more by the conversions."""
     assert isinstance(config.optimizer, OptimizerConfig)
     return replace(config, optimizer=replace(config.optimizer, precision="bfloat16"))
 

@@ -231,5 +231,5 @@ TEXTS: dict[str, Algorithm] = {
 
 
 def algorithms() -> dict[str, Algorithm]:
-    """All of them by name; PPO, which is among both, as the one for environments."""
+    """All algorithms by name; PPO, which is among both, as the one for environments."""
     return {**ENVIRONMENTS, **{name: row for name, row in TEXTS.items() if name not in ENVIRONMENTS}}

@@ -108,7 +108,7 @@ class EnvRollout:
         return {name: value.flatten(0, 1) for name, value in self.observations.items()}
 
     def valid_observations(self) -> Observation:
-        """Those of :meth:`flat_observations` in which something happened."""
+        """Rows of :meth:`flat_observations` whose step is valid."""
         flat, valid = self.flat_observations(), self.valid.flatten()
         return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
 

@@ -96,8 +96,8 @@ def check_autoreset(env: VectorEnv) -> None:
 
 
 Watch = Callable[[Tensor, Tensor, Tensor], None]
-"""Is shown each step of an evaluation: which environments (N,) play an episode that counts, ``terminated`` and
-``truncated`` (N,)."""
+"""Callback for each step of an evaluation: mask of the environments (N,) that play an episode that counts,
+``terminated`` and ``truncated`` (N,)."""
 
 
 @torch.no_grad()

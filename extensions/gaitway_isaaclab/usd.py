@@ -46,7 +46,7 @@ class Inertial:
     inertia: np.ndarray
 
     def moved(self, position: np.ndarray, rotation: np.ndarray) -> Inertial:
-        """The same seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
+        """Body as seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
         return Inertial(self.mass, position + rotation @ self.com, rotation @ self.inertia @ rotation.T)
 
     def about(self, point: np.ndarray) -> np.ndarray:

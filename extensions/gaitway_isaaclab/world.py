@@ -67,12 +67,12 @@ def _joint(name: str) -> Any:
 
 
 def _body(name: str) -> Any:
-    """The same of its bodies."""
+    """Property with a field of the robot's bodies."""
     return property(lambda state: pick(tensor(getattr(state._data, name)), state._bodies))
 
 
 def _base(name: str) -> Any:
-    """The same of its base."""
+    """Property with a field of the robot's base."""
     return property(lambda state: tensor(getattr(state._data, name)))
 
 

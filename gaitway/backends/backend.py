@@ -63,7 +63,7 @@ class Backend(ABC):
         """Add options of ``gaitway validate`` that its engines have."""
 
     def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:
-        """Those of its physics engines that are named, for bundles to be validated in beside MuJoCo."""
+        """The named ones of its physics engines, in which bundles are validated beside MuJoCo."""
         return ()
 
     def make_way(self) -> None:  # noqa: B027

@@ -43,7 +43,7 @@ class Walk:
 
     @classmethod
     def begun(cls, count: int, device: torch.device | str = "cpu") -> Walk:
-        """Nothing yet, of ``count`` robots."""
+        """Measures of ``count`` robots before the first step."""
         zeros = torch.zeros(count, dtype=torch.float64, device=device)
         return cls(*(zeros.clone() for _ in range(4)))
 

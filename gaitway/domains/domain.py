@@ -128,7 +128,7 @@ class Domain(ABC):
         return ConfigError(f"agent {agent!r} {self.unfit}, and {task.name} is {self.kind}: use one of {able}")
 
     def needs(self, world: str) -> Collection[str]:
-        """Those of :attr:`settings` that a task needs in ``world``."""
+        """Names of the :attr:`settings` that a task needs in ``world``."""
         return self.settings
 
     def learns_on_gpu(self, world: str) -> bool:

@@ -59,7 +59,7 @@ def gym_settings(task: GymTask, agent: str, default: Any) -> dict[str, Any]:
 
 
 def game_settings(task: AtariTask, agent: str, default: Any) -> dict[str, Any]:
-    """The same for a game of Atari."""
+    """Default training settings of an Atari game."""
     settings = {"total_steps": 10_000_000, "evaluation_episodes": 10, "num_threads": 0}
     kind = agents.PPO_ATARI if task.observation == "image" else agents.PPO_CLASSIC
     return COMMON | settings | _settings("atari", agent, default, kind)
@@ -115,7 +115,7 @@ def _with_tricks(config: PPOConfig, tricks: PPOConfig) -> PPOConfig:
 
 
 def _quick(config: PPOConfig) -> PPOConfig:
-    """With convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
+    """Settings with convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
     quick = config.model.share_encoder and agents.has_bfloat16(torch.device("cpu"))
     return agents.in_bfloat16(config) if quick else config
 

@@ -42,7 +42,7 @@ DOMAINS = (
         ("model", "rollout", "server", "lora", "reward_model"),
     ),
 )
-"""In the order in which they are asked for a name."""
+"""Domains, in the order in which they are asked for a name."""
 TASKS = Kinds(*(row.task for row in DOMAINS))
 
 

@@ -177,7 +177,7 @@ def about(seconds: float) -> str:
 
 
 class Lines(Progress):
-    """A line every few seconds, for logs and pipes."""
+    """Progress as a line every few seconds, for logs and pipes."""
 
     def __init__(self, config: TrainConfig, steps: int):
         self.summary, self.last = Summary(config, steps), -LINE_INTERVAL_S

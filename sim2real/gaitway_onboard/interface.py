@@ -21,7 +21,7 @@ class Health:
     tick: int | None = None
     """The robot's own clock, as it counts; one that stands still means that an old state is being repeated."""
     imu_tick: int | None = None
-    """The same of the IMU, where it has a message of its own."""
+    """Clock of the IMU, where it has a message of its own."""
     tick_rate: float | None = None
     """Rate of that clock's ticks [1/s], where it is known."""
     behind: float = 0.0
@@ -48,7 +48,7 @@ class Health:
 BUTTONS = (
     "R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left",
 )  # fmt: skip
-"""Of a transmitter, from the lowest bit of its message on."""
+"""Buttons of a transmitter, from the lowest bit of its message on."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Remote:
     """Right and up are positive."""
     right: tuple[float, float] = (0.0, 0.0)
     buttons: frozenset[str] = frozenset()
-    """Of :data:`BUTTONS`."""
+    """Pressed buttons, names of :data:`BUTTONS`."""
 
 
 def pressed(bits: int) -> frozenset[str]:
@@ -95,7 +95,7 @@ class Signals:
     joint_torque: Array | None = None
     """Torques that the drives report [N m], (J,)"""
     foot_force: Array | None = None
-    """Of the feet's own sensors, in the sensors' unit, (F,)"""
+    """Readings of the feet's own sensors, in the sensors' unit, (F,)"""
     health: Health | None = None
 
 

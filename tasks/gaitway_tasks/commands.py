@@ -44,7 +44,7 @@ class Command(ABC):
         return CommandSampler(self, world, generator)
 
     def steered(self) -> Command:
-        """The same for an operator, who alone changes its numbers."""
+        """Command for an operator, who alone changes its numbers."""
         return self
 
     def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:

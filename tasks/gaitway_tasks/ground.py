@@ -18,7 +18,7 @@ import numpy as np
 from gaitway_files.errors import UserError
 
 Array = Any
-"""Of numpy or of torch."""
+"""Array of numpy or of torch."""
 
 KINDS = (
     "gaitway_tasks.ground:Plane",
@@ -43,7 +43,7 @@ class Ground(ABC):
 
     @property
     def title(self) -> str:
-        """For people, such as "stairs up, 10 cm"."""
+        """Title for people, such as "stairs up, 10 cm"."""
         return type(self).__name__
 
     @abstractmethod
@@ -192,7 +192,7 @@ def _plane(spec: Any, **pose: Any) -> Any:
 
 
 def _everywhere(xy: Array, values: tuple[float, ...]) -> Array:
-    """The same ``values`` at all ``xy``."""
+    """``values`` repeated at all ``xy``."""
     return library(xy).stack([0.0 * xy[..., 0] + float(value) for value in values], -1)
 
 

@@ -43,7 +43,7 @@ class TrustRegionConfig(Checked):
 
     @property
     def learning_rate(self) -> float:
-        """That of the critic: the policy's step has no rate."""
+        """Learning rate of the critic: the policy's step has none."""
         return self.critic.learning_rate
 
     @property

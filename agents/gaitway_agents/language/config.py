@@ -65,12 +65,13 @@ class PolicyGradientConfig(Checked):
     """Log-probabilities that the ratio starts from: those of the "engine", from sampling, or of the "trainer",
     computed anew before the update at the cost of one more forward pass."""
     correction: CorrectionConfig | None = None
-    """For behaviour "trainer": weigh tokens by how much likelier the trainer finds them than the engine did."""
+    """Importance weights of tokens, trainer over engine, for behaviour "trainer"; None: none."""
     off_policy_threshold: PositiveFloat | None = None
-    """For behaviour "trainer": leave out bad answers that the trainer finds this much less likely than the engine did,
-    in nats per token (DeepSeek-V3.2 2025)."""
+    """Least log-probability ratio, trainer to engine, of bad answers to learn from, in nats per token, for behaviour
+    "trainer" (DeepSeek-V3.2 2025); None: all."""
     entropy_share: PositiveShare = 1.0
-    """For behaviour "trainer": learn from this share of the tokens alone, the least certain (Wang et al. 2025)."""
+    """Share of the tokens to learn from, the least certain ones, for behaviour "trainer" (Wang et al. 2025); typically
+    0.2."""
     entropy: EntropyControlConfig | None = None
     """Steer ``optimizer.entropy_coefficient`` to a target of the entropy."""
     schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)

@@ -235,7 +235,7 @@ class ActorCritic(nn.Module):
         return losses.view(batch.returns.shape)
 
     def after_step(self) -> None:
-        """To be called after every step of an optimiser."""
+        """Update the slow critic; call this after every step of an optimiser."""
         if self.slow_critic is not None:
             update_average(self.slow_critic, self.critic)
 

@@ -119,7 +119,7 @@ class CausalLMPolicy(nn.Module):
         return [nn.functional.pad(values, (0, shape[1] - width)) for values in found]
 
     def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        """The same of states (M, D) and targets (M,), a slice of logits at a time."""
+        """Log-probabilities from states (M, D) and targets (M,), a slice of logits at a time."""
         head = output_layer(self.model)
         settings = (head, self.temperature, self.entropy, self.likeliest)
         rows = max(1, LOGITS.get(states.device.type, 2**24) // _vocabulary(self.model))

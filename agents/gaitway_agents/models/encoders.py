@@ -1,4 +1,4 @@
-"""From observations of any space to one feature vector."""
+"""Encoders of observations of any space to one feature vector."""
 
 from __future__ import annotations
 

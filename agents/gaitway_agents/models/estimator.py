@@ -74,7 +74,7 @@ class Estimator(nn.Module):
         self.dim = len(columns.newest) + len(targets)
 
     def forward(self, features: Tensor) -> Tensor:
-        """No gradient reaches the network from the actor."""
+        """Estimates; no gradient reaches the network from the actor."""
         with torch.no_grad():
             estimates = self.net(features)
         return torch.cat((features.index_select(1, self.newest), estimates.to(features.dtype)), 1)

@@ -40,7 +40,7 @@ def checkpoints_activations(model: nn.Module) -> bool:
 
 
 def packed_states(decoder: nn.Module, tokens: Tensor, lengths: Tensor) -> Tensor:
-    """The same with all sequences behind one another in one row: positions that begin anew separate them."""
+    """States of all sequences in one row, one behind the other: positions that begin anew separate them."""
     positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
     seen = positions < lengths[:, None]
     packed: Tensor = decoder(

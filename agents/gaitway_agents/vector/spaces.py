@@ -93,7 +93,7 @@ class Entries:
         return {entry.name: entry.read(observation[entry.name], n) for entry in self.entries}
 
     def read_list(self, observations: list[Any]) -> dict[str, np.ndarray]:
-        """The same for single observations, one for each environment."""
+        """Arrays of single observations, one for each environment."""
         if self.by_name:
             batch = {entry.name: np.stack([o[entry.name] for o in observations]) for entry in self.entries}
             return self.read(batch, len(observations))

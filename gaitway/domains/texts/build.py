@@ -48,7 +48,7 @@ class TextTraining:
     """The parts of one training."""
 
     task: LanguageTask
-    """Without the rows that cannot be used, where such are to be skipped."""
+    """Task, without the rows that are skipped."""
     model: nn.Module
     """The causal LM that learns, or the reward model."""
     conversation: Conversation

@@ -75,7 +75,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """All problems of an evaluation, and how it was made."""
+    """Results of all problems of an evaluation, and its settings."""
 
     task: str
     model: str
@@ -147,7 +147,7 @@ class Evaluation:
         return [problem for problem in self.problems if problem.greedy.reward < middle]
 
     def save(self, path: Path) -> None:
-        """As JSON, with the measures beside the answers they were made of."""
+        """Save as JSON, with the measures beside the answers."""
         tree = {"measures": {name: asdict(m) for name, m in self.measures.items()}, **asdict(self)}
         write_text_atomically(path, json.dumps(tree, indent=1) + "\n")
 

@@ -46,7 +46,7 @@ class Loaded:
 
 
 def quiet() -> None:
-    """No bars of transformers' own for every folder that is read or written."""
+    """Context without transformers' own progress bars."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -97,7 +97,7 @@ def _check_run(path: Path, config: TrainConfig) -> None:
 
 
 def _first(options: LanguageOptions) -> LanguageOptions:
-    """The same with the folder or hub id of the model that a run began with, in place of the run."""
+    """Options with the folder or hub id of the model that a run began with, in place of the run."""
     while is_run(Path(options.model)):
         start = Path(options.model) / START
         if start.exists():

@@ -77,7 +77,7 @@ class LanguageReport:
         return sorted(names, key=lambda name: name != own)
 
     def headlines(self) -> list[str]:
-        """A line on each evaluated task: what every run's likeliest answers scored, and its sampled ones."""
+        """Line for each evaluated task: scores of every run's likeliest and sampled answers."""
         lines = []
         for task in self.tasks:
             scores = [f"{run.name} {_said(run.evaluations[task])}" for run in self.runs if task in run.evaluations]
@@ -268,7 +268,7 @@ def _line(points: Sequence[tuple[float, float]], run: int, css: str) -> Line:
 
 
 def _answers(report: LanguageReport, task: str) -> list[Section]:
-    """The same problems answered by every run: first those the first run fails, then those still wrong."""
+    """Section with the same problems answered by every run: first those the first run fails, then those still wrong."""
     there = [(c.name, {p.prompt: p for p in c.evaluations[task].problems})
              for c in report.runs if task in c.evaluations]  # fmt: skip
     if len(there) < 2:

@@ -25,7 +25,7 @@ from .recipes import RECIPES
 OWN_MODEL = ("arithmetic", "descriptions", "digit-sums")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
-"""Of models that small: learning rate, half as much from rewards, whose first steps must be short; sequences of an
+"""Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an
 update, and answers to a prompt."""
 LORA_RATE = 10.0
 """Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking

@@ -13,7 +13,7 @@ from gaitway_files.reading import FileError, read_bytes
 from .contract import check_folder
 
 MOST_FILES = 100
-"""In a bundle's folder, with what people lay beside its own."""
+"""Most entries of a bundle's folder, including files that people add."""
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class PublicKey:
     path: Path
     """The file it is from."""
     fingerprint: str
-    """As ``ssh-keygen -l`` shows it."""
+    """Fingerprint as ``ssh-keygen -l`` shows it."""
     key: Any
 
 

@@ -90,7 +90,7 @@ NOT_JUDGED = (
     ((2, 0), "the gait"),
     ((2, 1), "how the robot stands, stops and keeps straight"),
 )
-"""From which suite version on what was judged."""
+"""First suite version that judged each subject."""
 
 
 def old_suite(version: str) -> str | None:

@@ -409,6 +409,6 @@ class Controller:
 
 
 def _smooth(share: float) -> float:
-    """From 0 to 1 with no speed at either end: 3 s^2 - 2 s^3."""
+    """Curve from 0 to 1 with no speed at either end: 3 s^2 - 2 s^3."""
     share = min(1.0, max(0.0, share))
     return share * share * (3.0 - 2.0 * share)

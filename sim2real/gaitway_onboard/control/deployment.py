@@ -1,4 +1,4 @@
-"""From a robot that is connected to one that has been driven: what is seen of it first, and who watches over it."""
+"""Deployment: checks of a connected robot, the loop that drives it, and the guardian beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Survey:
     """State of a connected robot, before anything is commanded."""
 
     rate: float
-    """Of new states [Hz]."""
+    """Rate of new states [Hz]."""
     oldest: float
     """The largest age of the newest state [s]."""
     signals: Signals

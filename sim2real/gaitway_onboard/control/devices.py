@@ -23,11 +23,12 @@ from .commands import Command, CommandError
 from .controller import Request
 
 DEADZONE = 0.1
-"""Of a stick, of 1."""
+"""Share of a stick's range that counts as zero."""
 STALE = 0.5
 """Silence after which sticks count as released [s]."""
 LET_GO = 1.0
-"""The same of devices that only tell of changes [s]: longer than a key takes to repeat, or a thumb rests still."""
+"""Silence after which keys of devices that only tell of changes count as released [s]: longer than a key takes to
+repeat, or a thumb rests still."""
 NO_REMOTE = Remote()
 
 

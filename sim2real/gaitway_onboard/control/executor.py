@@ -48,7 +48,7 @@ class Decision:
     targets: Array
     """[rad], robot's order, (J,); empty if ``refused``."""
     compute_us: float
-    """From signals handed over to targets there."""
+    """Time from the signals to the targets [us]."""
     refused: str | None = None
     """Reason why signals or outputs made no sense."""
 

@@ -52,9 +52,9 @@ class LoopReport:
     clamped: int
     """Policy periods in which a command was clamped."""
     compute_us: np.ndarray
-    """From signals to the policy's targets, per policy period [us]."""
+    """Time from signals to the policy's targets, per policy period [us]."""
     timing: Timing | None = None
-    """In real time only."""
+    """Timing of the loop; None in simulated time."""
 
 
 def run_loop(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 RECEIVING = ("recv", "dq.", "tev")
 """Beginnings of the names of Cyclone's threads that receive, deliver, and mind timeouts."""
 PRIORITY = 40
-"""Of the loop, among real-time threads: below the kernel's own interrupt threads (50)."""
+"""Priority of the loop among real-time threads: below the kernel's own interrupt threads (50)."""
 SWITCH_INTERVAL = 2e-4
 """Longest time for which another Python thread may keep the loop waiting [s]."""
 PERIODS = 1 << 20
@@ -104,13 +104,13 @@ class Timing:
     """Timing of a loop."""
 
     period: float
-    """As wanted [s]."""
+    """Requested period [s]."""
     period_error: NDArray[np.float32]
-    """Of the newest periods: how far the time between two beginnings was from ``period`` [s]."""
+    """Difference between the time from one start to the next and ``period``, in the newest periods [s]."""
     busy: NDArray[np.float32]
-    """Of the same: from the beginning to the command sent [s]."""
+    """Time from the start of a period to its command, in the same periods [s]."""
     cpu: float
-    """Of one core, by all threads of this process, while the loop ran."""
+    """CPU time of all threads of this process while the loop ran, as a share of one core."""
     notes: tuple[str, ...] = ()
     """Real-time settings that the operating system refused."""
 

@@ -17,7 +17,7 @@ GRAVITY = 9.81
 SWING, STANCE = 0.06, 0.2
 """Shares of the weight below which a foot surely swings and above which it surely stands."""
 SETTLING = 1.0
-"""Over how long the sensors' unit is learnt [s]."""
+"""Time over which the sensors' unit is learnt [s]."""
 LEVEL = 0.03
 """Feet this much higher than the lowest seem to swing [m]."""
 RAISED = 0.1

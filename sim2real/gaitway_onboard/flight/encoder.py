@@ -1,4 +1,4 @@
-"""From what the controller says to records: the same for a file in this process and for a ring to another."""
+"""Encoding of the controller's messages as records: the same for a file in this process and for a ring to another."""
 
 from __future__ import annotations
 
@@ -215,13 +215,13 @@ class _Part(NamedTuple):
     """Encoding of one array in a message."""
 
     pad: bytes
-    """Between the field before it and itself."""
+    """Padding between the field before it and itself."""
     dtype: np.dtype
     shape: tuple[int, ...]
     nothing: bytes
     """Bytes in place of an absent array."""
     bit: int
-    """Of an optional field in ``present``; 0 for others."""
+    """Bit of an optional field in ``present``; 0 for others."""
 
 
 class _Stream:

@@ -29,7 +29,7 @@ PARTS = 8
 MIN_BYTES = 1_000_000
 MAGIC = b"\x89MCAP0\r\n"
 OTHER_CHANNEL = 0xFFFF
-"""Of the events that :func:`finish_cut` adds: no number that the recorder gave."""
+"""Channel of the events that :func:`finish_cut` adds: a number that the recorder never gives."""
 
 
 class FlightFile(Sink):

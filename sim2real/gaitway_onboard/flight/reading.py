@@ -109,12 +109,12 @@ class Flight:
 
     @property
     def start(self) -> float:
-        """Of what was recorded, robot's clock [s]."""
+        """Start of the recording, robot's clock [s]."""
         return float(min(self._edges(0)))
 
     @property
     def seconds(self) -> float:
-        """From the first record to the last [s]."""
+        """Time from the first record to the last [s]."""
         return float(max(self._edges(-1)) - min(self._edges(0)))
 
     def _edges(self, which: int) -> list[float]:
@@ -123,7 +123,7 @@ class Flight:
 
     @property
     def recorded(self) -> float:
-        """From the first record to the last that is no event [s]."""
+        """Time from the first record to the last that is not an event [s]."""
         found = [columns.time[-1] for columns in (self.state, self.frame, self.policy) if len(columns)]
         return float(max(found, default=self.start) - self.start)
 
@@ -134,7 +134,7 @@ class Flight:
 
     @cached_property
     def contract(self) -> Contract | None:
-        """Of the bundle that flew; raises :class:`BundleError` if the attachment was edited."""
+        """Contract of the bundle that flew; raises :class:`BundleError` if the attachment was edited."""
         if self.contract_yaml is None:
             return None
         with tempfile.TemporaryDirectory() as folder:
@@ -256,7 +256,7 @@ class _Part:
     channels: dict[int, Channel] = field(default_factory=dict)
     schemas: dict[int, Schema] = field(default_factory=dict)
     messages: dict[int, list[Message]] = field(default_factory=lambda: defaultdict(list))
-    """By the file's own channel number."""
+    """Messages by the file's own channel number."""
     truncated: bool = False
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ BELIEVED = 0.8
 """Share of the way from ``max_load`` to the whole effort up to which a drive that gives what it is told is believed."""
 GRAVITY = 9.81
 GAP = 0.1
-"""Between two states, after which the comparisons begin anew [s]."""
+"""Time between two states after which the comparisons begin anew [s]."""
 LEARN = 100
 """States in which a reading must have been noisy, for one that repeats itself to mean that its sensor hangs."""
 NOISY = 0.4

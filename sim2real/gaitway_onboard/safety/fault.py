@@ -10,5 +10,5 @@ class Fault:
     """Reason why the robot must not be driven."""
 
     name: str
-    """Of the check: one of :data:`gaitway_onboard.safety.checks.TRIPS`."""
+    """Name of the check: one of :data:`gaitway_onboard.safety.checks.TRIPS`."""
     text: str

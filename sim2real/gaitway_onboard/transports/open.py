@@ -40,7 +40,7 @@ TRANSPORTS = {
         robot="gaitway_onboard.transports.ros2:open_robot", twin="gaitway_sim2real.digital_twin.ros2:Ros2Side"
     ),
 }
-"""By :attr:`Hardware.family`."""
+"""Transports by :attr:`Hardware.family`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Connection:
 
     @property
     def where(self) -> str:
-        """In words."""
+        """Address in words."""
         return f"interface {self.interface}, domain {self.domain}" if self.interface else "this bus"
 
     def dds(self) -> Bus:

@@ -40,7 +40,7 @@ SLOW = 2.5
 OLD = 0.03
 """Age of a joint state [s] from which no torque is computed: what opposed a velocity then may be driving it now."""
 NANOSECONDS = 1e9
-"""Of a stamp, per second."""
+"""Nanoseconds of a stamp per second."""
 MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 

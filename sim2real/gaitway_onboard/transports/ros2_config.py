@@ -31,7 +31,7 @@ class Ros2Config:
     robot: str
     """The robot's name in bundles, such as "anymal-c"."""
     joints: tuple[str, ...]
-    """In the order of the controller's own parameter ``joints``: its messages carry numbers without names."""
+    """Joints in the order of the controller's own parameter ``joints``: its messages carry numbers without names."""
     interface: str
     """Quantity that the drives are commanded with: "effort" or "position"."""
     command: str

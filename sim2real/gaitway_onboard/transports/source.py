@@ -80,7 +80,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the writer; "" before :meth:`settle`."""
+        """Name of the writer; "" before :meth:`settle`."""
         return "" if self.about is None else describe(self.about)
 
     @property
@@ -97,7 +97,7 @@ class Source:
 
 
 def describe(endpoint: Endpoint) -> str:
-    """In words, with the id that ``--robot-id`` takes."""
+    """Description of a writer, with the id that ``--robot-id`` takes."""
     return f"{endpoint.who}, id {endpoint.id}"
 
 

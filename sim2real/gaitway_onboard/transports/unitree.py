@@ -214,7 +214,7 @@ class UnitreeRobot(BusRobot):
         self._listen(stamp)
 
     def _listen(self, now: float) -> None:
-        """To what does not come with every state, or not from every robot: battery and transmitter."""
+        """Subscribe to messages that do not come with every state, or not from every robot: battery and transmitter."""
         if (remote := self._state.remote()) is not None:
             self._remote, self._remote_stamp = remote, now
         elif self._remote_topic is not None and (message := _read(self._remote_topic, WIRELESS_CONTROLLER)):

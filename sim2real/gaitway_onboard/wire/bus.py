@@ -19,9 +19,9 @@ class Topic:
     """A name on the bus and the type of its messages."""
 
     name: str
-    """As on the wire, such as "rt/lowcmd"."""
+    """Name on the wire, such as "rt/lowcmd"."""
     type: str
-    """As in :data:`gaitway_onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
+    """Name of the type in :data:`gaitway_onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
     reliable: bool = True
     """QoS of a writer, and what a reader asks for."""
     depth: int = 1
@@ -33,15 +33,15 @@ class Endpoint:
     """A writer or reader of a topic that belongs to another program."""
 
     handle: int
-    """Of a writer: what :meth:`Subscriber.take_from` tells with each of its messages. No other writer ever has it."""
+    """Handle of a writer, which :meth:`Subscriber.take_from` gives with each of its messages. It is never reused."""
     id: str
-    """Of the program that it belongs to, on this bus, as long as that program runs."""
+    """Identity of its program on this bus, as long as that program runs."""
     who: str
-    """That program in words: process, host and address, as far as it tells them."""
+    """Description of that program: process, host and address, as far as it tells them."""
     type: str
-    """Of the messages."""
+    """Type of the messages."""
     address: str = ""
-    """Of the computer; "" if it is not known, or this one."""
+    """Address of its computer; "" if it is not known, or this one."""
     drives: bool = False
     """True if the program announces that it drives robots, as deployments and their guardians do."""
 
@@ -60,7 +60,7 @@ class Publisher(Protocol):
 
 
 class Subscriber(Protocol):
-    """Nothing here blocks."""
+    """Reader of a topic; no call blocks."""
 
     def take_from(self) -> list[tuple[float, bytes, int]]:
         """Every message that was not taken before, oldest first, as far as ``depth`` kept them: when it came [s], its

@@ -51,7 +51,7 @@ class Struct:
     """A message or a part of one."""
 
     name: str
-    """As in the IDL, such as "unitree_go::msg::dds_::LowCmd_"."""
+    """Name in the IDL, such as "unitree_go::msg::dds_::LowCmd_"."""
     fields: tuple[tuple[str, Kind], ...]
 
 

@@ -23,9 +23,9 @@ class Field:
 
     dtype: np.dtype
     offsets: np.ndarray
-    """Of each number in the payload, its header included."""
+    """Offset of each number in the payload, its header included."""
     image: np.ndarray
-    """Of each number in the C struct of the same message."""
+    """Offset of each number in the C struct of the same message."""
 
 
 class Layout:

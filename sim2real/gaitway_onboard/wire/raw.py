@@ -71,6 +71,6 @@ class Reader(Subscriber):
 
 
 def _qos(topic: Topic) -> Qos:
-    """As rclcpp's default and sensor data profiles: volatile, the newest ``depth``; never blocking."""
+    """Quality of service of rclcpp's default and sensor profiles: volatile, the newest ``depth``; never blocking."""
     reliability = Policy.Reliability.Reliable(max_blocking_time=0) if topic.reliable else Policy.Reliability.BestEffort
     return Qos(reliability, Policy.Durability.Volatile, Policy.History.KeepLast(topic.depth))

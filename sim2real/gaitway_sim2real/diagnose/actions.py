@@ -1,4 +1,4 @@
-"""Does the bundle's graph give the recorded actions, and do the recorded actions give the recorded targets?"""
+"""Check of the actions: the bundle's graph gives the recorded actions, and these give the recorded targets."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Hypothesis:
     cause: str
     drives: DriveChange
     error: float
-    """On the steps it was not fitted to."""
+    """Error on the steps that it was not fitted to."""
 
 
 def check_dynamics(view: View, steps: OneStep, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:

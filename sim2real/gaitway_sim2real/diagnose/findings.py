@@ -18,7 +18,7 @@ CAUSES = {
     "policy": "another policy",
     "unexplained": "unexplained difference",
 }  # fmt: skip
-"""In words."""
+"""Causes in words."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ def _fully_explained(findings: list[Finding]) -> bool:
 
 
 def _try_alternatives(term: Term, case: Compared, note: str, findings: list[Finding]) -> NoteOrFindings:
-    """Is it another quantity altogether? Simple causes found so far stand unless one of these leaves clearly less."""
+    """Test for another quantity altogether. Simple causes stand unless one of these leaves clearly less."""
     found = case.found[case.usable]
     before = rms(found - case.expected[case.usable])
     explained = min((f.numbers.get("residual", before) for f in findings), default=before)

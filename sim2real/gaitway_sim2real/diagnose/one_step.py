@@ -39,7 +39,7 @@ class DriveChange:
     delay: int = 0
     """Physics steps by which targets arrive late."""
     source: tuple[int, ...] = ()
-    """For each joint, the joint whose target it gets."""
+    """Joint whose target each joint gets."""
     flipped: tuple[int, ...] = ()
     """Joints that get minus their offset from the default pose."""
     explicit: bool = False
@@ -184,7 +184,7 @@ class OneStep:
         return model
 
     def armature(self) -> np.ndarray:
-        """Of each joint as the bundle has it [kg m^2], (J,)."""
+        """Armature of each joint in the bundle [kg m^2], (J,)."""
         result: np.ndarray = self.plant.model.dof_armature[self.plant.joint_dof]
         return result
 

@@ -33,10 +33,10 @@ class Counters:
     corrupt: int = 0
     """Wrong checksum: ignored."""
     foreign: int = 0
-    """No such message, or one that repeats another ``mode_machine``: ignored."""
+    """Messages of another type, or ones that repeat another ``mode_machine``: ignored."""
     not_finite: int = 0
     """Ignored."""
     refused: int = 0
     """Came while the robot's own controller was active: ignored."""
     lost: int = 0
-    """By the quirk ``command_loss``."""
+    """Messages lost by the quirk ``command_loss``."""

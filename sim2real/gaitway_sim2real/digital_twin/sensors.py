@@ -37,7 +37,7 @@ class Reading:
     foot_force: Array
     """[N], (F,)"""
     temperature: Array
-    """Of the motors [degrees C], (J,)"""
+    """Temperatures of the motors [degrees C], (J,)"""
     lost: NDArray[np.uint32]
     """Frames that each motor missed, (J,), integers."""
     battery: float

@@ -24,7 +24,7 @@ class ServeReport:
     seconds: float
     """Served, on the clock [s]."""
     skipped: float
-    """Of that, jumped over because the machine was too slow [s]."""
+    """Part of that which was skipped because the machine was too slow [s]."""
     worst: float
     """Largest lag of a step behind the clock [s]."""
     load: float

@@ -48,12 +48,12 @@ class Side(Protocol):
 
     @staticmethod
     def period_of(hardware: Hardware) -> float:
-        """Between two states [s]."""
+        """Time between two states [s]."""
         ...
 
     @staticmethod
     def faults_of(hardware: Hardware) -> frozenset[Fault]:
-        """Those that this wire can carry."""
+        """Faults that this wire can carry."""
         ...
 
     @property
@@ -98,7 +98,7 @@ class Ear(Protocol):
 
     commands: Topic
     states: Topic
-    """That of the joints."""
+    """Topic of the joints' states."""
 
     def __init__(self, hardware: Hardware): ...
 

@@ -135,7 +135,7 @@ class Twin:
 
     @property
     def time(self) -> float:
-        """On the bus's clock [s]."""
+        """Time on the bus's clock [s]."""
         return self._start + self._steps * self._timestep
 
     def advance(self, deadline: float) -> None:

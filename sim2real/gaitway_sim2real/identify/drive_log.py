@@ -35,15 +35,15 @@ class DriveLog:
     torque: Array | None
     """Torques that the drives reported [N m], (N, J)."""
     gravity: Array
-    """Of the world in the base frame [m/s^2], (N, 3)."""
+    """Gravity in the base frame [m/s^2], (N, 3)."""
     frame_time: Array
     """(M,)"""
     targets: Array
     """[rad], (M, J)"""
     stiffness: Array
-    """As commanded [N m/rad], (M, J)."""
+    """Commanded stiffness [N m/rad], (M, J)."""
     damping: Array
-    """As commanded [N m s/rad], (M, J)."""
+    """Commanded damping [N m s/rad], (M, J)."""
 
     @property
     def period(self) -> float:

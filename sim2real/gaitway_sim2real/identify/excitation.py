@@ -83,7 +83,7 @@ class Excitation:
 
     @property
     def estimates(self) -> dict[str, NDArray[np.float32]]:
-        """Nothing."""
+        """No estimates."""
         return {}
 
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[np.float32]:

@@ -23,7 +23,7 @@ class PredictionErrors:
     step_vel: Array
     """[rad/s]"""
     roll_pos: Array
-    """Over a roll-out [rad]."""
+    """Error of the positions over a roll-out [rad]."""
     roll_vel: Array
     """[rad/s]"""
 

@@ -26,7 +26,7 @@ class Unknown:
     """One number; several joints may share it."""
 
     name: str
-    """Such as "delay" or "joints.FL_hip_joint.armature"; of shared ones, "hip_joint.armature"."""
+    """Name, such as "delay" or "joints.FL_hip_joint.armature"; of shared ones, "hip_joint.armature"."""
     kind: str
     joints: tuple[int, ...]
     """Indices; empty for what all joints have in common."""
@@ -62,7 +62,7 @@ class Unknowns:
         return np.array([item.low for item in self.items]), np.array([item.high for item in self.items])
 
     def values(self, theta: Array) -> Values:
-        """Of the numbers ``theta``, (U,)."""
+        """Values of the numbers ``theta``, (U,)."""
         joints = {kind: values.copy() for kind, values in self.base.joints.items()}
         common = {name: getattr(self.base, name) for name in COMMON}
         for item, value in zip(self.items, theta, strict=True):

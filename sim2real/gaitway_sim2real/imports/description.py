@@ -212,7 +212,7 @@ class Description:
         return self.frame_dim * len(self.history.ages)
 
     def renamed(self, names: Mapping[str, str]) -> Description:
-        """The same with other names of joints."""
+        """Description with other names of joints."""
 
         def new(joints: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(names.get(joint, joint) for joint in joints)

@@ -76,7 +76,7 @@ class RobotNames:
     """Facts about the rest of the run that the mapping of terms needs."""
 
     joint_names: tuple[str, ...]
-    """In the training simulator's order, which the bundle keeps."""
+    """Joints in the training simulator's order, which the bundle keeps."""
     action_joints: Mapping[str, Sequence[str]]
     """Joints of each action term, in the order of its numbers."""
     asset: str
@@ -91,7 +91,7 @@ class PolicyObservation:
 
     group: ObservationGroup
     columns: tuple[int, ...]
-    """For each number the policy reads, its column in the observation of ``group``."""
+    """Column in the observation of ``group`` of each number that the policy reads."""
     widths: dict[str, int]
     """Numbers of each term that the policy reads, history included."""
     functions: dict[str, str]

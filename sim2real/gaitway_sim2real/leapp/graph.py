@@ -137,7 +137,7 @@ def _body(
     action: ActionMap | None,
     batch: bool,
 ) -> _Nodes:
-    """From the rows of the bundle's inputs to those of its outputs, through the package's graph."""
+    """Graph from the rows of the bundle's inputs to those of its outputs, through the package's graph."""
     body = _Nodes(batch)
     for tensor in package.inputs:
         _feed(body, tensor, connections.sources[tensor.name])

@@ -47,23 +47,23 @@ class Truth:
     time: float
     """[s]"""
     base_pos: Array
-    """In the world [m], (3,)."""
+    """Position in the world [m], (3,)."""
     height: float
-    """Of the base above the ground that carries it [m]."""
+    """Height of the base above the ground that carries it [m]."""
     base_quat_wxyz: Array
     """(4,)"""
     base_lin_vel: Array
-    """Of the base's origin, in the base frame [m/s], (3,)."""
+    """Velocity of the base's origin, in the base frame [m/s], (3,)."""
     base_ang_vel: Array
-    """In the base frame [rad/s], (3,)."""
+    """Angular velocity in the base frame [rad/s], (3,)."""
     joint_pos: Array
     """[rad], (J,)"""
     joint_vel: Array
     """[rad/s], (J,)"""
     joint_torque: Array
-    """Of the drives, before friction [N m], (J,)."""
+    """Torques of the drives, before friction [N m], (J,)."""
     foot_force: Array
-    """Of the ground, along the vertical [N], (F,)."""
+    """Forces of the ground, along the vertical [N], (F,)."""
     foot_contact: NDArray[np.bool_]
     """Mask of the feet that touch the ground, (F,)."""
 

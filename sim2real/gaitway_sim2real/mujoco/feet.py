@@ -46,7 +46,7 @@ class Sole:
 
     @property
     def length(self) -> float:
-        """From heel to toe [m]; next to nothing for a ball."""
+        """Length from heel to toe [m]; next to nothing for a ball."""
         return float((self.toe - self.heel) @ self.forward)
 
 
@@ -72,7 +72,7 @@ def foot_bodies(spec: Any, joint_names: Sequence[str], foot_names: Sequence[str]
 def feet_on_the_ground(
     spec: Any, links: Sequence[str], stance: mujoco.MjData, expected: Sequence[str], path: Path
 ) -> list[str]:
-    """Those of ``links`` that reach the ground in the pose of ``stance``, level and above it: a hand is no foot.
+    """Members of ``links`` that reach the ground in the pose of ``stance``, level and above it: a hand is no foot.
 
     Raises :class:`ModelError` if they are not as many as ``expected``, the contract's feet.
     """

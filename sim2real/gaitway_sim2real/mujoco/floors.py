@@ -23,7 +23,7 @@ class Floor:
     level: str = ""
     """Level of the factor on this floor, as text."""
     number: float | None = None
-    """The same as a number: how far feet sink [mm], or the physics step [ms]."""
+    """Level as a number: how far feet sink [mm], or the physics step [ms]."""
     required: bool = True
     """True if it counts in the verdict: the loaded feet of a standing robot must not creep apart on it."""
 
@@ -76,7 +76,7 @@ FLOORS = {
 """Floors under robots with mixed commands, by the scenario's name."""
 
 FIRM = Physics(timestep=0.0025, cone="elliptic", impratio=100.0)
-"""As soft as modelled, and a loaded sole does not creep on it: a gait that needs the creep shows it here."""
+"""Floor as soft as modelled, on which a loaded sole does not creep: a gait that needs the creep shows it here."""
 _SOFT = FLOORS["floor_soft"]
 GAIT_FLOORS = {
     "": Floor(title="a hard floor", about="a hard floor", physics=FIRM),

@@ -25,7 +25,7 @@ GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
 ABOVE = 50.0  # [m], from where rays look for the ground
 HOLDS = ("stiffness", "damping", "frictionloss", "armature")
-"""Of a joint."""
+"""Attributes of a joint that are read."""
 _FREE = mujoco.mjtJoint.mjJNT_FREE
 _SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 

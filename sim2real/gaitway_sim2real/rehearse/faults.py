@@ -34,11 +34,11 @@ MOVING = (Mode.RAMP, Mode.POLICY)
 FIRM = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
 """Modes in which the robot stands on its stiffness."""
 POLICY_PERIODS = 2
-"""Within which damping must follow a detection."""
+"""Policy periods within which damping must follow a detection."""
 LONG = 4.0
-"""Of policy [s]: more than any fault needs."""
+"""Length of the policy's part [s]: more than any fault needs."""
 BRIEF = 0.2
-"""Of policy [s], where the fault comes after it."""
+"""Length of the policy's part [s], where the fault comes after it."""
 STALL, SLOW = 0.08, 0.003
 """[s]"""
 

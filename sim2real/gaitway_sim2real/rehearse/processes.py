@@ -26,9 +26,9 @@ DAMPING = 0.5
 REACTION = 0.5
 """And must have begun by then [s]: a guardian on a busy machine has to be scheduled first."""
 START = 40.0
-"""For both processes to be there and the policy to run [s]."""
+"""Longest time until both processes are there and the policy runs [s]."""
 SECONDS = 3.0
-"""Of policy, where nothing ends it before [s]."""
+"""Length of the policy's part, where nothing ends it before [s]."""
 LISTEN = 0.01
 TELLING = re.compile(r"ENDED|TRIPPED|guardian:|policy: \d|loop:")
 """Beginnings of the lines of a deployment that report its outcome."""
@@ -45,7 +45,7 @@ class Ending:
     signal: int | None
     """None lets it come to its end."""
     exit_codes: tuple[int, ...]
-    """Those that are right; a process that was killed has the signal's, negative."""
+    """Right exit codes; a process that was killed has the signal's, negative."""
     newcomer: bool = False
     """True if a second deployment is tried before the signal; it must exit with 2, and the first not notice."""
 

@@ -171,7 +171,7 @@ def _calls(
 
 
 def _fault(bundle: Path, hardware: Hardware, *, trouble: str, mode: Mode, **rest: Any) -> Trial:
-    """By name, since functions do not travel between processes."""
+    """Rehearse a fault by its name, since functions do not travel between processes."""
     return rehearse_fault(bundle, hardware, next(each for each in TROUBLES if each.name == trouble), mode, **rest)
 
 

@@ -17,7 +17,7 @@ class Trace:
     velocity: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
     """The same of the base, in its frame, (T, 3)"""
     height: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """Of the base above the ground [m], (T,)"""
+    """Height of the base above the ground [m], (T,)"""
     tilt: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Angle between the base's z axis and the vertical [rad], (T,)"""
     share: np.ndarray = field(default_factory=lambda: np.zeros(0))

@@ -77,7 +77,7 @@ class Rehearsal:
     """Everything that was tried. All but the group "wire" depends on bundle, settings and seed alone."""
 
     robot: str
-    """Of the hardware, such as "unitree-go2"."""
+    """Name of the hardware, such as "unitree-go2"."""
     task: str
     policy_sha256: str
     contract_sha256: str

@@ -24,7 +24,7 @@ from .velocity import base_velocity
 FAR = 2.0
 """Height at which the base is posed to see how far below it the feet are [m]."""
 HUNG_HEIGHT = 0.3
-"""Of the lowest foot of a robot on a stand [m]."""
+"""Height of the lowest foot of a robot on a stand [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,13 @@ class Motion:
     time: np.ndarray
     """Robot's clock [s], (T,)."""
     index: np.ndarray
-    """Of the flight's states, (T,)."""
+    """Indices of the flight's states, (T,)."""
     qpos: np.ndarray
     """(T, nq)"""
     qvel: np.ndarray
     """(T, nv)"""
     lin_vel_b: np.ndarray
-    """Of the base, base frame [m/s], (T, 3)."""
+    """Velocity of the base, base frame [m/s], (T, 3)."""
     source: str
     """Source of the velocity, in words."""
 

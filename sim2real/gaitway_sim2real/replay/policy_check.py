@@ -1,4 +1,4 @@
-"""Does the policy of a bundle compute from the recorded signals what was recorded?"""
+"""Check that a bundle's policy computes the recorded outputs from the recorded signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaitway_onboard.flight.reading import Flight
 from .summary import ReplayError
 
 TOLERANCE = GOLDEN_TOLERANCE
-"""Of actions and targets: absolute below 1, relative above."""
+"""Tolerance of actions and targets: absolute below 1, relative above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class PolicyCheck:
     targets: np.ndarray
     """Joint position targets of the bundle's policy [rad], (P, J)."""
     target_rmse: np.ndarray
-    """Of the targets against the recorded [rad], (J,)."""
+    """Error of the targets against the recorded [rad], (J,)."""
     diverges: int | None
     """First step whose action is not the recorded one; None if all are."""
 

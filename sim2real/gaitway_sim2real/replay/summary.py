@@ -144,7 +144,7 @@ def tracking(flight: Flight) -> tuple[float, float] | None:
 
 
 def own_velocity(flight: Flight) -> np.ndarray | None:
-    """Of the base, as the policy estimated it at the newest step before each state [m/s], (N, 3).
+    """Velocity of the base, as the policy estimated it at the newest step before each state [m/s], (N, 3).
 
     NaN before the first step; None for a policy that does not estimate it.
     """
@@ -176,7 +176,7 @@ def _peak(flight: Flight, name: str) -> Peak | None:
 
 
 def text(summary: Summary) -> str:
-    """For a terminal."""
+    """Summary as text for a terminal."""
     flight = summary.flight
     hardware = f" on {flight.hardware}" if flight.hardware else ""
     try:

@@ -46,12 +46,12 @@ class Walk:
     body_names: tuple[str, ...]
     """All bodies of the robot, the base first."""
     feet: tuple[tuple[str, ...], ...]
-    """Of each foot the body, then those below it, whose contacts are the foot's too."""
+    """Bodies of each foot: its own, then those below it, whose contacts are the foot's too."""
     fall_bodies: tuple[str, ...]
     """Bodies whose contact forces are reported at control steps."""
     start: Mapping[str, np.ndarray]
-    """Of each robot ``base_pos`` [m] (N, 3), ``base_quat`` (N, 4, w x y z), ``joint_pos`` [rad] (N, J) and ``lin_vel``
-    [m/s] (N, 3) of the base in the world."""
+    """Start of each robot: ``base_pos`` [m] (N, 3), ``base_quat`` (N, 4, w x y z), ``joint_pos`` [rad] (N, J) and
+    ``lin_vel`` [m/s] (N, 3) of the base in the world."""
     command: np.ndarray
     """(T, N, 3) vx, vy [m/s], yaw rate [rad/s]"""
 
@@ -60,9 +60,9 @@ class Engine(Protocol):
     """A simulator that robots can walk in."""
 
     name: str
-    """As in verdicts, such as ``physx``."""
+    """Name in verdicts, such as ``physx``."""
     title: str
-    """For readers, such as ``PhysX``."""
+    """Title for readers, such as ``PhysX``."""
     software: Mapping[str, str]
     """Versions of its packages."""
 

@@ -81,7 +81,7 @@ class Check:
         return cls(scenario=scenario.name, robots=scenario.envs, check=check)
 
     def words(self) -> str:
-        """For example "clearance turning 2.1 of 3.6 cm"."""
+        """Check in words, for example "clearance turning 2.1 of 3.6 cm"."""
         metric, value, limit = METRICS[self.check.metric], self.check.value, self.check.limit
         where = self.scenario.removeprefix("gait_").replace("_", " ")
         if self.check.where:

@@ -30,7 +30,7 @@ KEY_METRICS = (
 
 
 def engine_scenarios(engine: Engine, scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Those of ``scenarios`` that are repeated in ``engine``, with the same commands, starts and limits."""
+    """Scenarios that are repeated in ``engine``, with the same commands, starts and limits."""
     found = []
     for scenario in scenarios:
         mixed = scenario.name == NOMINAL
@@ -90,7 +90,7 @@ class Comparison:
     """Title in MuJoCo."""
     metric: str
     values: Mapping[str, float]
-    """By the engine's title, MuJoCo first."""
+    """Values by the engine's title, MuJoCo first."""
 
     def difference(self, engine: str) -> float:
         """Value of ``engine`` minus MuJoCo's."""

@@ -27,7 +27,7 @@ class Subject:
     """Facts about what is judged, as far as something needs them."""
 
     ranges: np.ndarray
-    """Of vx, vy [m/s] and yaw rate [rad/s], (3, 2)."""
+    """Ranges of vx, vy [m/s] and yaw rate [rad/s], (3, 2)."""
     feet: int
     pairs: bool = True
     """True if there are as many left feet as right ones."""
@@ -93,7 +93,7 @@ NEEDS: dict[str, Need] = {
     HANDS: Need(lambda s: s.hands, "it has no hands that the policy moves"),
     **{f"command: {kind.title}": _class(name) for name, kind in CLASSES.items()},
 }
-"""By its name, in plain words."""
+"""Needs by name, in plain words."""
 
 OF_COMMANDS: dict[str, tuple[str, ...]] = {
     "grid": (VELOCITY,), "small_grid": (VELOCITY,), "standing": (ZERO,), "straight": (STRAIGHT,), "stops": (ZERO, FULL),

@@ -56,7 +56,7 @@ ABOUT = (
     "of 0.3 m, or as said. The controller's safety filter is in between, as on a robot: it cuts off targets that ask "
     "for more than a motor has, and stops a robot whose drives do not follow."
 )
-"""For readers of a report."""
+"""Explanation for readers of a report."""
 
 
 def ladder_title(name: str) -> str:
@@ -107,7 +107,7 @@ ROUGH: tuple[Scenario, ...] = tuple(rung for name, rungs in LADDERS.items() for 
 
 
 def another_tile(ground: Ground, number: int) -> Ground:
-    """The same course of the draws ``number`` seeds further on; other grounds as they are."""
+    """Course of the draws ``number`` seeds further on; other grounds as they are."""
     return replace(ground, seed=ground.seed + number) if isinstance(ground, Course) else ground
 
 
@@ -156,7 +156,7 @@ class GroundClass:
 
     ladder: str
     level: str
-    """For people, with its unit; empty if it crosses none."""
+    """Level as text, with its unit; empty if it crosses none."""
     number: float | None
     rung: str
     """Name of the scenario of that rung; where it crosses none, of the lowest."""
@@ -164,7 +164,7 @@ class GroundClass:
     """Measurements at that rung and at the next."""
 
     def sentence(self) -> str:
-        """For example "stairs up: 10 cm (100.0 % of 32 robots crossed, ...; 12.5 cm: ...)"."""
+        """Class in words, for example "stairs up: 10 cm (100.0 % of 32 robots crossed, ...; 12.5 cm: ...)"."""
         return f"{ladder_title(self.ladder).lower()}: {self.level or 'none'} ({self.said})"
 
 

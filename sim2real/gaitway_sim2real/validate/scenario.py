@@ -111,7 +111,7 @@ class Scenario:
     level: str = ""
     """Level of the factor, as text."""
     number: float | None = None
-    """The same as a number, where it is one."""
+    """Level as a number, where it is one."""
 
 
 FALLS_1 = Limit(metric="falls", value=0.01)

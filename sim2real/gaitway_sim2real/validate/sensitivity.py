@@ -38,9 +38,9 @@ class Level:
     """One value of a factor."""
 
     label: str
-    """For people, with its unit."""
+    """Level as text, with its unit."""
     number: float | None
-    """The same as a number; None for a shape, say."""
+    """Level as a number; None for a shape, say."""
     scenario: str
     """Name of the scenario that was run at it."""
     values: dict[str, float]

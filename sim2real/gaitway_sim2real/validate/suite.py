@@ -148,7 +148,7 @@ def run_in(
     scenarios: Sequence[Scenario],
     alone: dict[int, list[ScenarioResult]],
 ) -> list[ScenarioResult]:
-    """Those of ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
+    """Results of the ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
     tallies = [Tally(scenario, contract) for scenario in engine_scenarios(engine, scenarios)]
     open_ones = tallies
     for repetition in range(MOST_REPETITIONS):
@@ -219,7 +219,7 @@ class Plants:
         self._known: dict[tuple[Ground, Physics, bool], Plant] = {}
 
     def get(self, ground: Ground = LEVEL, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
-        """With ``gait``, feet are recorded at every physics step."""
+        """Plant for a scenario; with ``gait``, feet are recorded at every physics step."""
         key = (ground, physics, gait)
         if key not in self._known:
             self._known[key] = build_plant(*self._args, ground=ground, physics=physics, gait=gait)

@@ -29,7 +29,7 @@ class Run:
 
 
 def measured(scenario: Scenario, recording: Trajectory, contract: Contract) -> Run:
-    """All that a recording says."""
+    """Measurements of a recording."""
     return Run(
         samples=measure(recording, contract, walks_a_class(scenario)),
         corner=corner_of(recording.command[0], np.array(contract.command_ranges)),

@@ -121,7 +121,7 @@ class ScenarioResult:
     engine: str = ""
     same_as: str = ""
     ladder: str = ""
-    """As the scenario's."""
+    """Name of the scenario's ladder."""
 
     @classmethod
     def of(
@@ -200,7 +200,7 @@ class Verdict:
     notes: tuple[str, ...]
     software: dict[str, str]
     scenarios: tuple[ScenarioResult, ...]
-    """All seeds' robots, pooled."""
+    """Results of all scenarios, with the robots of all seeds pooled."""
     seeds: tuple[SeedResult, ...] = ()
     """Every seed on its own, if there are several."""
     left_out: tuple[LeftOut, ...] = ()

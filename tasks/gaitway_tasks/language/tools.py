@@ -158,7 +158,7 @@ TOOLS = {
         Tool(python, "what a Python program prints"),
     )
 }
-"""Those that are built in, by name."""
+"""Built-in tools, by name."""
 
 
 def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:

@@ -24,7 +24,7 @@ FINE = 0.02
 """Distance of the points at which the heights of boxes are looked up [m]."""
 MAX_FRICTION = 10.0
 OPTIONS = ("tread", "seed", "friction")
-"""Of a course, by name after its number."""
+"""Options of a course, by name after its number."""
 ROUNDING = 1e-9
 """Added to a number: 0.3 m in cells of 0.1 m would be 2 cells, since kinds cut off broken parts [m]."""
 FOOTPRINT = 0.3
@@ -40,7 +40,7 @@ class CourseKind:
     sub_terrain: str
     params: Callable[[float, float], dict[str, Any]]
     title: str
-    """Such as "stairs up"."""
+    """Title, such as "stairs up"."""
     number: str
     """Meaning of the number."""
     most: float
@@ -122,7 +122,7 @@ COURSES: dict[str, CourseKind] = {
 
 
 class _Draws(Draws):
-    """All of numpy: validation runs without torch."""
+    """Draws by numpy alone: validation runs without torch."""
 
     def uniform(self, low: float, high: float, count: int) -> np.ndarray:
         return self.numpy.uniform(low, high, count)
@@ -158,12 +158,12 @@ class Course(Ground):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for people."""
         return f"{COURSES[self.name].title}, {100 * self.number:.3g} cm"
 
     @property
     def half(self) -> float:
-        """From its middle to its edge [m]."""
+        """Distance from its middle to its edge [m]."""
         return SIZE / 2
 
     @functools.cached_property
@@ -197,7 +197,7 @@ class Course(Ground):
         return np.where(inside, found, 0.0)
 
     def normal(self, xy: Array) -> Array:
-        """Of the ground that a robot at ``xy`` stands on; a riser has none of its own."""
+        """Normal of the ground that a robot at ``xy`` stands on; a riser has none of its own."""
         return self.lie(xy, FOOTPRINT)
 
     def base_height(self, pos: Array) -> Array:

@@ -105,7 +105,7 @@ def _eased(sub: SubTerrain, height: float) -> SubTerrain:
 
 
 def _metres(value: Any, height: float) -> Any:
-    """In whole centimetres."""
+    """Text in whole centimetres."""
     if isinstance(value, tuple):
         return tuple(_metres(each, height) for each in value)
     return round(value * height, 2)

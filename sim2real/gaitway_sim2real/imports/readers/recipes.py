@@ -75,7 +75,7 @@ class Recipe:
 
 
 def names() -> list[str]:
-    """Of all recipes."""
+    """Names of all recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
