@@ -88,7 +88,7 @@ class TokenRollout:
     """Sampled sequences and what they earned."""
 
     tokens: Tensor
-    """Whole numbers, shape (B, L)."""
+    """Token numbers, shape (B, L)."""
     lengths: Tensor
     """Tokens of each sequence without its padding, shape (B,)."""
     mask: Tensor

@@ -151,7 +151,7 @@ def _next(reader: int) -> tuple[bool, bool]:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment; a source tree of Gaitway is put on the path, so that the other Python has it too."""
+    """Environment of this process; a source tree of Gaitway is put on the path, so that the other Python has it too."""
     import gaitway_files
     import gaitway_isaaclab
     import gaitway_onboard

@@ -1,4 +1,4 @@
-"""May the new runs replace the baseline? One answer for scripts."""
+"""Gate: decides whether new runs may replace the baseline. One answer for scripts."""
 
 from __future__ import annotations
 

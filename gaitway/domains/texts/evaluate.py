@@ -55,7 +55,7 @@ class Answer:
 
     @property
     def is_right(self) -> bool | None:
-        """None where no part of the reward says so."""
+        """True if the answer is right; None where no part of the reward judges it."""
         found = next((self.parts[name] for name in CORRECT if name in self.parts), None)
         return None if found is None else found >= RIGHT
 

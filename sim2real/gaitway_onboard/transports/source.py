@@ -43,7 +43,7 @@ class Source:
         return False
 
     def pass_over(self, writer: int) -> None:
-        """This writer's messages are of something else, such as a gripper's joints."""
+        """Ignore this writer: its messages are of something else, such as a gripper's joints."""
         if writer != self.writer and not self.settled:
             self._beside.add(writer)
 

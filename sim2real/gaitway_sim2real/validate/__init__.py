@@ -1,4 +1,4 @@
-"""Validation of a bundle outside its training world: in plain MuJoCo, by contract and ONNX graph; without task and torch."""
+"""Validation of a bundle outside its training world, in plain MuJoCo, by contract and ONNX graph alone."""
 
 from .suite import validate_bundle
 from .verdict import Verdict, VerdictError

@@ -113,7 +113,7 @@ class Clock:
         self._done += cost(task.scenario)
 
     def drop(self, tasks: Sequence[Task]) -> None:
-        """These will not be done."""
+        """Leave these runs out."""
         for task in tasks:
             self._open.remove(task)
 
