@@ -25,7 +25,7 @@ EXTRAS = {
     "robot": ("cyclonedds", "mcap"),
     "hub": ("huggingface_hub",),
 }
-"""Packages by which each extra is known to be installed; ``core`` is what comes without any."""
+"""Packages by which each extra is known to be installed; ``core`` is installed without any."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRollout:
-    """Sampled sequences and what they earned."""
+    """Sampled sequences and their rewards."""
 
     tokens: Tensor
     """Token numbers, shape (B, L)."""
@@ -109,7 +109,7 @@ class TokenRollout:
     """Rewards that single turns earned, at their last token, shape (B, L); they are a part of ``rewards``, whose rest
     belongs to the end."""
     timing: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by what they went to: "generation" and "reward"."""
+    """Seconds by part: "generation" and "reward"."""
     prompts: Sequence[str] = ()
     """Text of each sequence's prompt, for people; nothing in a world without texts."""
     completions: Sequence[str] = ()

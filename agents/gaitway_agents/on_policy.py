@@ -92,7 +92,7 @@ class OnPolicyTrainer:
 
     @property
     def env(self) -> Any:
-        """The source's environments, for what looks at them; None if they are somewhere else."""
+        """Environments of the source, for watchers; None if they are in another process."""
         return getattr(self.source, "env", None)
 
     def _publish(self) -> None:

@@ -51,7 +51,7 @@ class Recorder:
             self.log.append(info["log"])
 
     def rollout(self, following: Observation, timing: dict[str, float]) -> EnvRollout:
-        """The steps recorded, and what was observed after the last of them."""
+        """Rollout of the recorded steps, with the observation after the last."""
         observations, actions, distributions = zip(*self.decisions, strict=True)
         rewards, terminated, truncated, valid = (torch.stack(part) for part in zip(*self.outcomes, strict=True))
         return EnvRollout(

@@ -43,7 +43,7 @@ class Learner(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def load_policy(self, state: dict[str, Any]) -> None:
-        """Take from a ``state_dict`` only what acting needs; environments may be others, and fewer."""
+        """Load from a ``state_dict`` only the parts for acting; environments may differ."""
         ...
 
 

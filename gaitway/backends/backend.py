@@ -52,11 +52,11 @@ class Backend(ABC):
         raise NotImplementedError
 
     def record_rollout(self, args: argparse.Namespace) -> Recording:
-        """``gaitway record --world`` of it: what a run or bundle does here."""
+        """Recording of a run or bundle here, for ``gaitway record --world``."""
         raise NotImplementedError
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
-        """``gaitway convert`` of a robot's file, compared with what ``engine`` loads if one is named; lines on it."""
+        """Lines of ``gaitway convert`` for a robot's file, compared with the robot in ``engine`` if one is named."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027
@@ -70,7 +70,7 @@ class Backend(ABC):
         """Prepare the process, before numpy and torch are loaded."""
 
     def start_first(self, device: str) -> None:  # noqa: B027
-        """Start what has to be the first thing that runs, before processes know each other."""
+        """Start a simulator that must start first, before the processes connect."""
 
     def close(self) -> None:  # noqa: B027
         """Close its environments, so that others can be made."""
@@ -88,11 +88,11 @@ class Backend(ABC):
         """Raise :class:`gaitway.errors.ConfigError` for settings that make no sense here."""
 
     def preflight(self, config: Config) -> bool:
-        """Find what cannot work; returns whether an environment may be built now, to be tried."""
+        """Find settings that cannot work; returns True if an environment may be built now, to try it."""
         return True
 
     def start(self, config: Config) -> None:  # noqa: B027
-        """Say what may stop it, and start it where it has to be the first thing that runs."""
+        """Print possible obstacles, and start a simulator that must start first."""
 
     @abstractmethod
     def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
@@ -107,5 +107,5 @@ class Backend(ABC):
         return {}
 
     def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
-        """``config`` with what :meth:`record` told when the run began."""
+        """``config`` with the values of :meth:`record` when the run began."""
         return config

@@ -17,7 +17,7 @@ from ..runs.folder import RECORD, RunFolder, is_run
 from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
-"""Names of what ``run.json`` says about a run, and its words for them."""
+"""Names of facts about a run, and their keys in ``run.json``."""
 BASELINE = " (baseline)"
 
 

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to plain data and back: what is written to ``config.yaml`` reads back to an equal tree.
+"""Frozen dataclasses to plain data and back: ``config.yaml`` reads back to an equal tree.
 
 Dataclasses become mappings, tuples become lists and functions ``module:function``. A robot's model file becomes
 ``robot:<name>`` if it is Gaitway's and ``package:<package>/<file>`` if it lies in another package, so that a run folder

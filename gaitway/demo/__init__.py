@@ -12,7 +12,7 @@ from ..hub.library import find, pulled
 BUNDLES = Path(__file__).parent / "bundles"
 MADE_FILE = "made.yaml"
 OURS = "as Gaitway"
-"""Licence of what comes with it."""
+"""Licence of the bundles that come with Gaitway."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,7 +181,7 @@ class Domain(ABC):
         """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with."""
 
     def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
-        """``config`` with what a run's record says was chosen when it began."""
+        """``config`` with the choices in a run's record, made when it began."""
         return config
 
     def environments(self, task: Any) -> Plays:

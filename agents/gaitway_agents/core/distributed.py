@@ -1,4 +1,4 @@
-"""Several processes that learn as one, each on environments of its own: what they tell each other.
+"""Communication between processes that learn as one, each on environments of its own.
 
 Every function is the identity, without any communication, unless a process group of torch.distributed is up. All
 processes must call the same functions in the same order.
@@ -30,7 +30,7 @@ def mean_(x: Tensor) -> Tensor:
 
 
 def from_first_(x: Tensor) -> Tensor:
-    """Replace ``x`` by what it is in process 0."""
+    """Replace ``x`` by its value in process 0."""
     if size() > 1:
         dist.broadcast(x, 0)
     return x

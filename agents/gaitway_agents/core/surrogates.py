@@ -24,7 +24,7 @@ RATIOS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
 class Surrogate(Checked):
     """Base of surrogates: a ratio r = new / old probability of each decision, and the loss made of it.
 
-    A surrogate of one's own overrides ``losses``, and what else is different.
+    Your own surrogate overrides ``losses``, and any other method that differs.
     """
 
     def ratio_of(self, log_ratio: Tensor, mask: Tensor | None) -> Tensor:

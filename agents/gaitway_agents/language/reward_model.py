@@ -37,7 +37,7 @@ class RewardModelConfig(FixedDataConfig):
 
 
 class RankingPolicy(nn.Module):
-    """A reward model as what chooses the better of two answers."""
+    """Reward model as a policy that chooses the better of two answers."""
 
     def __init__(self, model: RewardModel):
         super().__init__()

@@ -149,7 +149,7 @@ class ActorCritic(nn.Module):
         return {}
 
     def act(self, observations: Observations) -> tuple[Parameters, Observations]:
-        """Parameters of the action distribution, and what the policy remembers for the next step."""
+        """Parameters of the action distribution, and the policy's memory for the next step."""
         return self.distribution(observations), {}
 
     def distribution(self, observations: Observations) -> Parameters:

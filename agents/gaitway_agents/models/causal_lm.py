@@ -156,7 +156,7 @@ def output_layer(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def check_head(model: nn.Module) -> None:
-    """Refuse a model whose logits are not what :func:`output_layer` makes of :func:`hidden_states`."""
+    """Refuse a model whose logits are not :func:`output_layer` of :func:`hidden_states`."""
     net: Any = model
     lengths = torch.tensor([6, 4], device=next(model.parameters()).device)
     tokens = torch.arange(12, device=lengths.device).view(2, 6) % _vocabulary(model)

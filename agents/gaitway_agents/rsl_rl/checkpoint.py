@@ -27,7 +27,7 @@ Networks = dict[str, dict[str, Tensor]]
 
 
 def networks_of(policy: nn.Module) -> Networks:
-    """The networks of a policy, Gaitway's or rsl_rl's own. Raises ValueError for what rsl_rl has no model of."""
+    """Networks of a policy, Gaitway's or rsl_rl's own. Raises ValueError for networks without a model in rsl_rl."""
     if not isinstance(policy, ActorCritic):
         return {name: dict(policy.get_submodule(name).state_dict()) for name in ("actor", "critic")}
     head, config = policy.head, policy.config

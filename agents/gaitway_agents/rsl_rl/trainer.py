@@ -1,4 +1,4 @@
-"""rsl_rl's own runner, algorithm and models as an agent, weight for weight what rsl_rl does by itself.
+"""rsl_rl's own runner, algorithm and models as an agent, with the same weights as rsl_rl by itself.
 
 Source: Schwarke et al. 2025, "RSL-RL: A Learning Library for Robotics Research", arXiv 2509.10771.
 """

@@ -17,7 +17,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 class BrokenEnvironmentError(NotDone):
-    """An environment returned what no learner may use; says which term, which environment and what it was."""
+    """Unusable value from an environment; names the term, the environment and the value."""
 
 
 def _float32(batch: np.ndarray) -> np.ndarray:
@@ -29,7 +29,7 @@ def _channels_first(batch: np.ndarray) -> np.ndarray:
 
 
 class Entry:
-    """One named entry of an observation: what the environment promises, and how it is converted."""
+    """One named entry of an observation: its space, and its conversion."""
 
     def __init__(self, name: str, space: spaces.Space[Any]):
         self.name, self.source = name, space
@@ -129,7 +129,7 @@ class Entries:
 
 
 def _conversion(name: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any], Convert]:
-    """Space and conversion of what agents see."""
+    """Space and conversion of an entry, as agents observe it."""
     if name == MASK:
         return spaces.MultiBinary(space.shape or ()), lambda batch: batch.astype(np.bool_)
     if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:

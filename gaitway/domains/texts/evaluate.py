@@ -1,4 +1,4 @@
-"""Evaluating a model on held-out problems: its likeliest answers, and what several samples of each are worth."""
+"""Evaluation of a model on held-out problems: its likeliest answers, and several samples of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gaitway_tasks.language.spec import Row
 
 EVALUATIONS = "evaluations"
-"""Folder, in a run, of what was asked of it after the training."""
+"""Folder of a run's evaluations after the training."""
 CORRECT = ("correctness", "code")
 """Parts of a reward that say whether an answer is right: 1 if it is."""
 FORMAT = "format"
