@@ -40,7 +40,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--video FILE.mp4", "film the motion; needs no display", Path)
     parser.switch("--viewer", "play it in a web browser")
     common.add_page(parser, "viewer's page")
-    parser.option("--seconds", "serve the viewer for S seconds (default: until Ctrl-C)", common.seconds)
+    parser.option("--seconds S", "serve the viewer for S seconds (default: until Ctrl-C)", common.seconds)
     parser.option("--recover OUT.mcap", "write everything readable to a new, complete file", Path)
 
 
