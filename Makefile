@@ -168,7 +168,7 @@ format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## measure the figures of docs/benchmarks.md on this machine
+bench: $(READY)  ## measure the figures of docs/benchmarks on this machine
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:  ## remove the virtual environment and caches; runs/ stays

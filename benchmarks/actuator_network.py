@@ -1,4 +1,4 @@
-"""What an actuator network costs in the MuJoCo world, beside the robot's own law: environment steps per CPU second.
+"""Cost of an actuator network in the MuJoCo world, beside the robot's own law: environment steps per CPU second.
 
     python benchmarks/actuator_network.py [--task velocity-flat-go2-blind] [--num_envs 256] [--steps 40]
 

@@ -1,4 +1,4 @@
-"""How well a deployment keeps its time: the whole of it, in real time, over DDS, beside the process of the twin.
+"""Timing of a deployment: the whole of it, in real time, over DDS, beside the process of the twin.
 
     python benchmarks/deploy_timing.py BUNDLE [--robot unitree-go2] [--seconds 30] [--domain N] [--log FLIGHT.mcap]
 

@@ -29,7 +29,7 @@ NOISE = Quirks(
     gyro_bias=0.005, accelerometer_noise=0.2, orientation_noise=0.003,
 )  # fmt: skip
 SOURCES = {"sensors": (), "torque": ("foot_force",), "height": ("foot_force", "joint_torque")}
-"""What is hidden from the estimator that goes by each."""
+"""Sensors that are hidden from the estimator of each kind."""
 SETTLING = 2.0  # [s] of the policy, before errors count
 
 

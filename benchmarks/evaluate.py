@@ -1,4 +1,4 @@
-"""How well a trained policy tracks commands, by a protocol that training never touches.
+"""Tracking errors of a trained policy, by a protocol that training never touches.
 
 Used by ``walker.py``; ``walker.py --run RUN`` examines a run that exists.
 

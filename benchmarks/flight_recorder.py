@@ -1,4 +1,4 @@
-"""What recording a flight costs: time per call, the recorder's CPU, bytes, and how far a 500 Hz loop is disturbed.
+"""Cost of recording a flight: time per call, the recorder's CPU, bytes, and the disturbance of a 500 Hz loop.
 
     python benchmarks/flight_recorder.py [--seconds 20] [--rounds 3]
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def fly(log: FlightLog, periods: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """How late each period began [s], (T,), and what each kind of call took [us]."""
+    """Lateness of each period's start [s], (T,), and durations of each kind of call [us]."""
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(periods, 60)).astype(np.float32)
     gains, memory = np.full(12, 25.0), rng.normal(size=300).astype(np.float32)

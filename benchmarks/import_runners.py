@@ -53,7 +53,7 @@ class Case:
     run: Callable[[Path, Case, Signals, tuple[str, ...], Description], Steps]
     """(checkout, this, signals (steps, 1, d), joints of the signals, description) -> what the runner did."""
     name: str = ""
-    """What the runner calls it."""
+    """Name of the case in its runner."""
 
 
 class Done(Exception):
@@ -385,7 +385,7 @@ CASES = (
 
 
 def ours(policy: DescribedPolicy, signals: Signals) -> Steps:
-    """What the bundle's graph gives on the same signals, and what its first half shows the network."""
+    """Outputs of the bundle's graph on the same signals, and the observations from its first half."""
     d, joints = policy.robot.description, policy.robot.robot.joint_names
     network = open_network(policy.found.graph, d.network)
     observer = Observer(d, joints, memory_of(network)).eval()

@@ -1,4 +1,4 @@
-"""What a Gaitway task costs over Isaac Lab's own, per environment step, in the same Isaac Lab 3.0 on the same machine.
+"""Cost of a Gaitway task over Isaac Lab's own, per environment step, in the same Isaac Lab 3.0 on the same machine.
 
     .venv-isaaclab3/bin/python benchmarks/isaaclab_overhead.py [--physics newton] [--num-envs 64] [--rough]
 

@@ -1,4 +1,4 @@
-"""How fast a Gaitway task is trained in Isaac Lab at many sizes, how often the host waits, and how long a PASS takes.
+"""Training speed of a Gaitway task in Isaac Lab at many sizes, waits of the host, and the time until a PASS.
 
     .venv-isaaclab3/bin/python benchmarks/isaaclab_scale.py [--physics physx newton] [--num-envs 1024 2048 4096 8192]
     .venv-isaaclab3/bin/python benchmarks/isaaclab_scale.py --until-pass --num-envs 4096

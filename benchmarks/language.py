@@ -1,4 +1,4 @@
-"""What a reward adds to demonstrations: the table of several ``make reason``.
+"""Effect of a reward after demonstrations: the table of several ``make reason``.
 
     for seed in 0 1 2; do make reason SEED=$seed REASON=runs/reason-$seed; done
     python benchmarks/language.py runs/reason-*

@@ -1,4 +1,4 @@
-"""What learning from old samples costs and gains: staleness N of GRPO, PPO and online DPO on `arithmetic`, two cores.
+"""Costs and gains of learning from old samples: staleness N of GRPO, PPO and online DPO on `arithmetic`, two cores.
 
     python benchmarks/language_staleness.py start FOLDER              # a model that solves some problems, from nothing
     python benchmarks/language_staleness.py sweep FOLDER [--agents grpo,ppo,online-dpo] [--staleness 0,1,2,4,8]

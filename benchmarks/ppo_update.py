@@ -37,7 +37,7 @@ TARGETS = {"float32": 0.9, "bfloat16": 0.4}
 
 @torch.no_grad()
 def make_data(policy: ActorCritic, steps: int, envs: int) -> dict[str, Tensor]:
-    """What a rollout of ``policy`` over random observations holds, (T, N, ...)."""
+    """Rollout of ``policy`` over random observations, (T, N, ...)."""
     observations = torch.randn(steps, envs, OBSERVATIONS)
     flat = policy.distribution({"policy": observations.flatten(0, 1)})
     mean, std = (parameter.unflatten(0, (steps, envs)).contiguous() for parameter in flat)

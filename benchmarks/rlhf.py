@@ -161,7 +161,7 @@ class Writer:
         return rows
 
     def worth(self, requests: Sequence[str], seed: int) -> list[float]:
-        """What the judge truly thinks of an answer to each request."""
+        """Judge's true score of an answer to each request."""
         return [score(request, a) for request, a in zip(requests, self.answers(requests, seed), strict=True)]
 
     @torch.no_grad()

@@ -224,7 +224,7 @@ def mean(values: np.ndarray, stood: np.ndarray) -> float | None:
 
 
 def write_table(out: Path, missing: Mapping[str, str]) -> None:
-    """What is done so far, as Markdown and as a page."""
+    """Write the results so far, as Markdown and as a page."""
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.pages.model import NUMBER, Head, Report, Section, Table, heading
     from gaitway_sim2real.validate.gait_plots import film_strip

@@ -1,4 +1,4 @@
-"""What each part of the recipe for walking robots is worth: the training of ``make walk`` with one of them left out.
+"""Ablation of the recipe for walking robots: the training of ``make walk`` with one of its parts left out.
 
     python benchmarks/walk_ablation.py [--seeds 0 1 2] [--only NAME ...] [--steps 2500000] [--out runs/walk_ablation]
 

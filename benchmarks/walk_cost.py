@@ -1,4 +1,4 @@
-"""What a training of a walking robot costs, in units that hold on any machine.
+"""Cost of training a walking robot, in units that hold on any machine.
 
     python benchmarks/walk_cost.py [--task velocity-flat-anymal-c-blind] [--preset cpu] [--iterations 12] [--scaling]
         [key=value ...]

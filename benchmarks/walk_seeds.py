@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a walk came to its end: it has a verdict, and the film that is made last."""
+    """True if a walk is complete: it has a verdict, and the film that is made last."""
     return (folder / "bundle/validation.json").exists() and (folder / "videos/walk.mp4").exists()
 
 

@@ -1,4 +1,4 @@
-"""What a wall clock that jumps does to a deployment: how much of a core each of its threads takes, and how it ends.
+"""Effect of a jumping wall clock on a deployment: its outcome, and the share of a core of each of its threads.
 
     python benchmarks/wall_clock.py [CASE ...] [--seconds 6] [--domain N]
 

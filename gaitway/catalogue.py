@@ -25,7 +25,7 @@ EXTRAS = {
     "robot": ("cyclonedds", "mcap"),
     "hub": ("huggingface_hub",),
 }
-"""Packages by which each extra is known to be installed; ``core`` is what comes without any."""
+"""Packages by which each extra is known to be installed; ``core`` is installed without any."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Entry:
 
 
 def _too_old(module: str) -> str:
-    """What is needed in place of ``module``, which is installed; empty if that will do."""
+    """Requirement that the installed ``module`` is too old for; empty if it is new enough."""
     if module not in OLDEST:
         return ""
     try:
@@ -101,7 +101,7 @@ AGENTS = {name: Entry(row.modules, row.extras, row.summary) for name, row in reg
 EXPORT = Entry(("torch", "onnx", "onnxscript", "mujoco"), ("train", "mujoco"))
 LEAPP = Entry((*EXPORT.modules, "safetensors"), (*EXPORT.extras, "leapp"))
 EXPORT_FORMATS = {"bundle": EXPORT, "rsl-rl": WORLDS["mujoco"], "huggingface": WORLDS["language"]}
-"""What writing each format needs."""
+"""Packages that writing each format needs."""
 MUJOCO = Entry(("mujoco",), ("mujoco",))
 WIRE_TWIN = Entry(("mujoco", "cyclonedds"), ("mujoco", "robot"))
 DEPLOY = Entry(("cyclonedds", "mcap"), ("robot",))

@@ -1,6 +1,6 @@
-"""Train legged robots and other agents in simulation, check what they learnt, and take it to hardware.
+"""Train legged robots and other agents in simulation, validate their policies, and deploy them.
 
-See a robot walk, without training anything:
+Watch a robot walk, without training:
   gaitway demo
 
 The usual path:
@@ -16,7 +16,7 @@ Language models, on the same optimiser:
   gaitway evaluate runs/grpo --samples 8
   gaitway chat runs/grpo
 
-Games and classic control, and how agents compare on them:
+Games and classic control, with a comparison of agents:
   gaitway train cartpole
   gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
   gaitway compare runs/bench --group agent --html compare.html
@@ -66,7 +66,7 @@ COMMANDS = (
 """Modules of :mod:`gaitway.commands`, in the order of the help."""
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""With it no Python that we start looks for modules in the current folder."""
+"""Variable with which a Python process does not look for modules in the current folder."""
 
 
 def build_parser() -> argparse.ArgumentParser:

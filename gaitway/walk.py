@@ -62,8 +62,8 @@ def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway,
     train = train_command(out, seed, settings, task)
     if not (out / "run.json").exists():
         print(
-            "A walk in four steps: train, export, validate, film. Training ends when an examination finds the policy "
-            "good, and says after its first seconds how long it takes here at most; a FAIL trains on within that bound."
+            "A walk in four steps: train, export, validate, film. Training ends when two examinations in a row pass; "
+            "its first seconds give the longest time that it takes here. After a FAIL it goes on within that time."
         )
     while True:
         if code := _say_and_run(train, run):
@@ -111,7 +111,7 @@ def _say_and_run(command: list[str], run: Run) -> int:
 
 
 def _is_exported(out: Path) -> bool:
-    """Whether the bundle is that of the newest checkpoint."""
+    """True if the bundle is that of the newest checkpoint."""
     from gaitway_onboard.bundle.contract import Contract, is_bundle
 
     from .commands.common import digest
@@ -121,7 +121,7 @@ def _is_exported(out: Path) -> bool:
 
 
 def _is_validated(out: Path) -> bool:
-    """Whether the bundle has a verdict of this suite."""
+    """True if the bundle has a verdict of the current suite."""
     from gaitway_sim2real.validate import VerdictError
     from gaitway_sim2real.validate.scenarios import SUITE_VERSION
 
@@ -141,7 +141,7 @@ def _verdict(out: Path) -> Verdict:
 def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
     record = RunFolder.open(out).record
     film = out / "videos" / "walk.mp4"
-    print(f"\n{'A walking robot' if verdict.passed else 'What was learnt'}, in {out}:")
+    print(f"\n{'A walking robot' if verdict.passed else 'A policy that failed'}, in {out}:")
     print(f"  video of the exported policy   {film if film.exists() else 'none: the reason is above'}")
     print(f"  validation report              {out}/validation/report.html")
     print(f"  bundle for a robot             {out}/bundle")

@@ -4,7 +4,7 @@ import torch
 
 
 def differences(a: object, b: object, path: str = "state") -> list[str]:
-    """Where two nested states differ; tensors are compared bit for bit."""
+    """Paths at which two nested states differ; tensors are compared bit for bit."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         same = a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
         return [] if same else [path]

@@ -42,7 +42,7 @@ def torch_type(space: gymnasium.Space[Any]) -> torch.dtype:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two nested results are equal bit for bit."""
+    """True if two nested results are equal bit for bit."""
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and a.dtype == b.dtype and torch.equal(a, b)
     if isinstance(a, dict):

@@ -39,7 +39,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish():
-    """What modules made while they were imported stays to the end: garbage is not looked for among it again."""
+    """Exempt the objects that modules made on import from garbage collection: they stay to the end."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What each test costs, in CPU time and memory: ``GAITWAY_TEST_COSTS=costs.jsonl pytest ...`` appends a line for each.
+"""Cost of each test in CPU time and memory: ``GAITWAY_TEST_COSTS=costs.jsonl pytest ...`` appends a line for each.
 
 CPU time does not depend on what else a machine does, as wall time does. Children that a test waited for count with it.
 """

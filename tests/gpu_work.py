@@ -1,4 +1,4 @@
-"""What operations on a CPU would ask of a GPU: kernels to launch, and the host to wait."""
+"""Work of a GPU for operations that run on a CPU here: kernels to launch, and waits of the host."""
 
 from __future__ import annotations
 

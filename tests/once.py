@@ -1,4 +1,4 @@
-"""What takes long to make is made once in a session of tests, by the first worker that asks for it."""
+"""Fixtures that take long to make are made once in a session of tests, by the first worker that asks for them."""
 
 from __future__ import annotations
 

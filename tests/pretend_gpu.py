@@ -1,4 +1,4 @@
-"""Which tensors would be on a GPU, told on a machine that has none, and every operation that mixes them with others.
+"""Pretended GPU on a machine without one: the tensors that would be there, and operations that mix them with others.
 
 A tensor counts as on the GPU if it was made with an explicit device, out of one that is, or by
 :meth:`PretendGpu.put`. A factory without a device, as in ``x + torch.zeros(3)``, then stands out as it would on real

@@ -78,7 +78,7 @@ def serving(handler: Callable[..., Any]) -> Iterator[str]:
 
 
 def folder_handler(folder: Path) -> Callable[..., Any]:
-    """What ``python -m http.server`` does with a folder."""
+    """Handler that serves a folder as ``python -m http.server`` does."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:

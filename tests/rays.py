@@ -1,4 +1,4 @@
-"""What MuJoCo has under a point, as a ray finds it."""
+"""Height of MuJoCo's ground under a point, as a ray finds it."""
 
 from __future__ import annotations
 

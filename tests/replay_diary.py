@@ -45,7 +45,7 @@ class Diary:
         return torch.cat((blank, self.frame()[None]))
 
     def second(self, observation: Tensor) -> Tensor:
-        """What follows an observation within its episode."""
+        """Observation that follows one within its episode."""
         return torch.cat((observation[1:], self.frame()[None])) if self.stack else self.frame()
 
     def flip(self, chance: float) -> Tensor:

@@ -68,7 +68,7 @@ def _pairs(ours: ActorCritic, algorithm: Any) -> list[tuple[Tensor, Tensor]]:
 
 @torch.no_grad()
 def make_batch(policy: ActorCritic, rows: int, mask: Tensor | None = None) -> Batch:
-    """What a rollout of ``policy`` might have left behind, in numbers that survive a cast to float32."""
+    """Batch as a rollout of ``policy`` would leave it, in numbers that survive a cast to float32."""
     observations = {"policy": torch.randn(rows, policy.actor_encoder.dim).float().double()}
     if mask is not None:
         observations[ACTION_MASK] = mask

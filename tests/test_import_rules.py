@@ -101,7 +101,7 @@ def test_arrows_point_down(name):
 
 
 def test_contracts_are_light():
-    """What extensions import of agents brings nothing else of theirs, and no networks."""
+    """Import of ``interfaces`` by extensions brings no other agents' module, and no networks."""
     imported = {module for _, module in imports_of(OURS["gaitway_agents"] / "interfaces.py")}
     foreign = {module for module in imported if top(module) not in sys.stdlib_module_names}
     assert foreign == {"torch", "gaitway_files.errors"}
@@ -117,7 +117,7 @@ LIBRARIES = {
     "gaitway_files": {"numpy", "yaml"},
     "gaitway_onboard": {"numpy", "onnxruntime", "yaml", "gaitway_files"},
 }
-"""What packages import anywhere beside Python's own modules."""
+"""Modules that packages import anywhere, beside Python's own."""
 MAY = {
     "gaitway_tasks": {
         "robots/mjcf.py": ("mujoco",), "ground.py": ("mujoco",), "terrain/": ("mujoco",),
@@ -255,7 +255,7 @@ def test_what_is_wrong_is_told_by_an_error_of_ours(package):
 
 
 SHARED = {"bundle", "mujoco", "pages", "hardware"}
-"""What every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
+"""Parts that every part of the lab may use: bundles, the physics, pages, and robots as the onboard half knows them."""
 CONTRACTS = {
     "rehearse": {
         "digital_twin.twin",

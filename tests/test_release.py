@@ -1,4 +1,4 @@
-"""What a release has beside the code agrees with the code."""
+"""Files of a release agree with the code."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What pip gets: the wheel and the source archive, built as a release is, and read."""
+"""Wheel and source archive, built as a release is, and read."""
 
 import subprocess
 import sys

@@ -1,1 +1,1 @@
-"""Who learns: one PPO-family core for joint targets, game buttons and language tokens."""
+"""Agents: one PPO-family core for joint targets, game buttons and language tokens."""

@@ -75,7 +75,7 @@ class Collector:
         return recorder.rollout(self._canonical(self.observations)[0], timing)
 
     def _final_groups(self) -> list[str]:
-        """What the critic reads, and what tells into which domain it is mirrored."""
+        """Groups of final observations that the critic reads, or that tell how to mirror them."""
         read = list(self.policy.critic_encoder.keys)
         return read if self.symmetry is None or "policy" in read else ["policy", *read]
 

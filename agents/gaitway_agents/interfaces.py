@@ -1,4 +1,4 @@
-"""What worlds of texts and agents promise each other: the one module of agents that extensions import.
+"""Interfaces between worlds of texts and agents: the one module of agents that extensions import.
 
 Everywhere sequences are tensors (B, L), prompt first, padded on the right. ``mask`` is 1 exactly where the policy chose
 the token: not on prompts, padding, nor what a tool wrote. Column t of ``log_probs``, ``advantages`` and ``values``
@@ -24,7 +24,7 @@ PADDING = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How tokens are drawn."""
+    """Sampling parameters of tokens."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -85,31 +85,31 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TokenRollout:
-    """Sampled sequences and what they earned."""
+    """Sampled sequences and their rewards."""
 
     tokens: Tensor
-    """Whole numbers, shape (B, L)."""
+    """Token numbers, shape (B, L)."""
     lengths: Tensor
     """Tokens of each sequence without its padding, shape (B,)."""
     mask: Tensor
     """1.0 where the policy chose the token, shape (B, L)."""
     log_probs: Tensor
-    """What the engine said of its own choices at the sampling temperature, shape (B, L); 0 elsewhere."""
+    """Log-probabilities that the engine gave its own choices at the sampling temperature, shape (B, L); 0 elsewhere."""
     groups: Tensor
-    """Which prompt of the rollout each sequence answers, from 0, shape (B,); a prompt's sequences are adjacent."""
+    """Index, from 0, of the prompt that each sequence answers, shape (B,); a prompt's sequences are adjacent."""
     finished: Tensor
-    """Whether the sequence ended by itself rather than at the limit of its length, shape (B,), bool."""
+    """Mask of the sequences that ended by themselves rather than at the length limit, shape (B,), bool."""
     rewards: Tensor
     """Weighted sum of the reward's parts, shape (B,)."""
     parts: Mapping[str, Tensor]
     """Each part of the reward before its weight, shape (B,)."""
     version: int
-    """How often ``update_weights`` had been called when the sequences were sampled."""
+    """Number of ``update_weights`` calls before the sequences were sampled."""
     turn_rewards: Tensor | None = None
     """Rewards that single turns earned, at their last token, shape (B, L); they are a part of ``rewards``, whose rest
     belongs to the end."""
     timing: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by what they went to: "generation" and "reward"."""
+    """Seconds by part: "generation" and "reward"."""
     prompts: Sequence[str] = ()
     """Text of each sequence's prompt, for people; nothing in a world without texts."""
     completions: Sequence[str] = ()
@@ -123,7 +123,7 @@ class TokenWorld(Protocol):
 
     @property
     def temperature(self) -> float:
-        """That answers are sampled at; the policy's log-probabilities are those at this temperature."""
+        """Sampling temperature of answers; the policy's log-probabilities are those at this temperature."""
         ...
 
     def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
@@ -138,7 +138,7 @@ class TokenWorld(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the prompts and the sampler's random numbers are."""
+        """Position in the prompts, and state of the sampler's random numbers."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...

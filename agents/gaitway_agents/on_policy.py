@@ -92,7 +92,7 @@ class OnPolicyTrainer:
 
     @property
     def env(self) -> Any:
-        """The source's environments, for what looks at them; None if they are somewhere else."""
+        """Environments of the source, for watchers; None if they are in another process."""
         return getattr(self.source, "env", None)
 
     def _publish(self) -> None:
@@ -222,7 +222,7 @@ class OnPolicyTrainer:
 
     @property
     def mature_policy(self) -> ActorCritic:
-        """What is evaluated and exported: the newest policy, or with ``average_steps`` the mean of the last ones."""
+        """Policy that is evaluated and exported: the newest, or with ``average_steps`` the mean of the last ones."""
         if self._average is None:
             return self.policy
         mean = self._average.module

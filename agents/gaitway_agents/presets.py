@@ -22,9 +22,11 @@ class PPOConfig(Checked):
     """PPO on a vector environment. Defaults are rsl_rl's for Isaac Lab's flat ANYmal-C task."""
 
     num_steps: PositiveInt = 24
-    """Environment steps per rollout."""
+    """Environment steps per rollout; typically 16 to 64 with thousands of environments, 128 to 2048 with a few."""
     gamma: Share = 0.99
+    """Discount factor; typically 0.97 to 0.999."""
     lam: Share = 0.95
+    """Lambda of generalised advantage estimation; typically 0.9 to 0.98."""
     advantage: Annotated[str, one_of("gae", "vtrace", "monte_carlo")] = "gae"
     """"gae"; "vtrace", which corrects for rollouts of an older policy; or "monte_carlo", returns without a baseline."""
     scale_rewards: bool = False
@@ -36,18 +38,20 @@ class PPOConfig(Checked):
     symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
     """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
     learning_rate_final: float | None = None
-    """Anneal a constant learning rate to this; None keeps it."""
+    """Learning rate at the end of its decay; None keeps it constant."""
     anneal_steps: PositiveInt | None = None
-    """Steps over which it anneals, after which it stays; None: the whole training."""
+    """Steps over which the learning rate decays, and then stays; None takes the whole training."""
     anneal: Annotated[str, one_of("linear", "exponential")] = "linear"
-    """How the learning rate falls: by the same amount at each step, or by the same factor."""
+    """Decay of the learning rate: by the same amount at each step ("linear"), or by the same factor ("exponential")."""
     average_steps: PositiveInt | None = None
-    """What is evaluated and exported is a mean over the policies of about the last so many steps (Polyak and Juditsky
-    1992), each weighted by exp(-age / average_steps); None takes the newest. Rollouts are always the newest's."""
+    """Number of steps over which the evaluated and exported policy is averaged (Polyak and Juditsky 1992), each policy
+    weighted by exp(-age / average_steps); None takes the newest. Rollouts always use the newest."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
+    """Networks of actor and critic."""
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
     optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)
+    """Update: with PPO's clipping, or in a trust region."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,14 +92,14 @@ class PPOConfig(Checked):
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether ``device`` multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
+    """True if ``device`` multiplies bfloat16 natively; without that, bfloat16 is slower than float32."""
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
     return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def in_bfloat16(config: PPOConfig) -> PPOConfig:
-    """The same with networks in bfloat16, for CPUs that have it. On a GPU small ones lose more by the conversions."""
+    """``config`` with networks in bfloat16, for CPUs that have it. On a GPU small ones lose more by the conversions."""
     assert isinstance(config.optimizer, OptimizerConfig)
     return replace(config, optimizer=replace(config.optimizer, precision="bfloat16"))
 

@@ -29,9 +29,9 @@ class Algorithm:
     config: str
     """The dataclass of its settings."""
     source: str | None = None
-    """What makes a source of rollouts of environments and settings; None: the trainer has the environments."""
+    """Factory of a rollout source from environments and settings; None: the trainer has the environments."""
     restored: str | None = None
-    """What makes policy and actor of a trainer's state alone, for vectors; None: its policies are not exported."""
+    """Factory of policy and actor from a trainer's state alone, for vectors; None: its policies are not exported."""
     preset: str | None = None
     """Its settings where a task has none of its own; None are the defaults of ``config``."""
     actions: tuple[str, ...] = ANY
@@ -43,7 +43,7 @@ class Algorithm:
     fields: tuple[str, ...] = ()
     """Fields of rows that it learns from, of algorithms for texts."""
     needs_reward: bool = False
-    """Whether a task of texts needs a reward."""
+    """True if a task of texts needs a reward."""
     modules: tuple[str, ...] = LEARNING
     """Modules of other packages that it imports."""
     extras: tuple[str, ...] = ("train",)
@@ -57,7 +57,7 @@ class Algorithm:
         return load(self.config)() if self.preset is None else load(self.preset)
 
     def objection(self, observation_space: spaces.Dict, action_space: spaces.Space[Any]) -> str | None:
-        """Why it cannot handle an environment with these spaces; None if it can."""
+        """Reason why it cannot handle an environment with these spaces; None if it can."""
         from gymnasium import spaces
 
         if not isinstance(action_space, tuple(getattr(spaces, name) for name in self.actions)):
@@ -72,7 +72,7 @@ class Algorithm:
 
 
 def load(path: str) -> Any:
-    """What ``module:name`` names."""
+    """Object named by ``module:name``."""
     module, _, name = _absolute(path).partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -231,5 +231,5 @@ TEXTS: dict[str, Algorithm] = {
 
 
 def algorithms() -> dict[str, Algorithm]:
-    """All of them by name; PPO, which is among both, as the one for environments."""
+    """All algorithms by name; PPO, which is among both, as the one for environments."""
     return {**ENVIRONMENTS, **{name: row for name, row in TEXTS.items() if name not in ENVIRONMENTS}}

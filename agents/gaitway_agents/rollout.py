@@ -25,9 +25,9 @@ class Recorder:
     ended: list[Ended] = field(default_factory=list)
     log: list[dict[str, Any]] = field(default_factory=list)
     complete: bool = True
-    """Whether all steps so far are valid."""
+    """True if all steps so far are valid."""
     memory: Observation = field(default_factory=dict)
-    """What the policy remembers for the next step; nothing if it is feed-forward."""
+    """Policy's memory for the next step; empty if it is feed-forward."""
 
     def add_outcome(
         self, reward: Tensor, terminated: Tensor, truncated: Tensor, info: dict[str, Any], *, steps: int
@@ -51,7 +51,7 @@ class Recorder:
             self.log.append(info["log"])
 
     def rollout(self, following: Observation, timing: dict[str, float]) -> EnvRollout:
-        """The steps recorded, and what was observed after the last of them."""
+        """Rollout of the recorded steps, with the observation after the last."""
         observations, actions, distributions = zip(*self.decisions, strict=True)
         rewards, terminated, truncated, valid = (torch.stack(part) for part in zip(*self.outcomes, strict=True))
         return EnvRollout(
@@ -82,7 +82,7 @@ class EnvRollout:
     """Parameters of the distributions that the actions were drawn from."""
     rewards: Tensor
     learnt_rewards: Tensor
-    """What is learnt from: the rewards, or these scaled."""
+    """Rewards to learn from: the environment's, or these scaled."""
     terminated: Tensor
     truncated: Tensor
     valid: Tensor
@@ -90,14 +90,14 @@ class EnvRollout:
     finals: list[tuple[int, Tensor, Observation]]
     """Step, environments and last observations of the episodes that were truncated, and maybe of others that ended."""
     following: Observation
-    """What was observed after the last step, (N, ...)."""
+    """Observation after the last step, (N, ...)."""
     episodes: list[Episode]
     log: dict[str, float]
     """Means of the scalars that the environments logged."""
     timing: dict[str, float]
     """Seconds spent on the "environment" and on the "policy"."""
     complete: bool = False
-    """Whether all steps are known to be valid, which spares a GPU the question."""
+    """True if all steps are known to be valid, which saves a synchronisation with the GPU."""
 
     @property
     def all_valid(self) -> bool:
@@ -108,7 +108,7 @@ class EnvRollout:
         return {name: value.flatten(0, 1) for name, value in self.observations.items()}
 
     def valid_observations(self) -> Observation:
-        """Those of :meth:`flat_observations` in which something happened."""
+        """Rows of :meth:`flat_observations` whose step is valid."""
         flat, valid = self.flat_observations(), self.valid.flatten()
         return flat if self.all_valid else {name: value[valid] for name, value in flat.items()}
 

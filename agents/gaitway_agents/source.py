@@ -1,4 +1,4 @@
-"""Sources of rollouts: what gathers for a trainer, beside it, one update behind or in another process."""
+"""Sources of rollouts for a trainer: beside it, one update behind, or in another process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RolloutSource(Protocol):
 
 
 def check_source(source: Any) -> None:
-    """Refuse what is no source, and name what it lacks."""
+    """Refuse an object that is not a source, and name the missing members."""
     asked = (*RolloutSource.__annotations__, *(name for name in vars(RolloutSource) if not name.startswith("_")))
     if missing := [name for name in asked if not hasattr(source, name)]:
         raise UserError(

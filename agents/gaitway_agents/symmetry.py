@@ -163,5 +163,5 @@ class CanonicalActor(nn.Module):
         return elements, self.symmetry.apply_to("policy", repeated, elements)
 
     def _mean(self, values: Tensor) -> Tensor:
-        """Of each robot's images, (N * K, D) to (N, D)."""
+        """Mean over each robot's images, (N * K, D) to (N, D)."""
         return values.unflatten(0, (-1, self.turns)).mean(1)

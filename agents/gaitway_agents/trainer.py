@@ -25,7 +25,7 @@ class Episode:
 
 
 class Learner(Protocol):
-    """What learns. ``iterate`` until ``steps`` are done."""
+    """Learner: call ``iterate`` until ``steps`` are done."""
 
     steps: int
     """Environment steps; of language agents, sequences that were sampled or read."""
@@ -43,7 +43,7 @@ class Learner(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
     def load_policy(self, state: dict[str, Any]) -> None:
-        """Take from a ``state_dict`` only what acting needs; environments may be others, and fewer."""
+        """Load from a ``state_dict`` only the parts for acting; environments may differ."""
         ...
 
 
@@ -53,7 +53,7 @@ class Trainer(Learner, Protocol):
     env: VectorEnv
 
     def initial_memory(self, num_envs: int) -> Observation:
-        """What the policy remembers at the start of an episode: further entries of the observations, all zero."""
+        """Memory of the policy at the start of an episode: further entries of the observations, all zero."""
         ...
 
     def predict(self, observations: Observation) -> tuple[Tensor, Observation]:
@@ -96,8 +96,8 @@ def check_autoreset(env: VectorEnv) -> None:
 
 
 Watch = Callable[[Tensor, Tensor, Tensor], None]
-"""Is shown each step of an evaluation: which environments (N,) play an episode that counts, ``terminated`` and
-``truncated`` (N,)."""
+"""Callback for each step of an evaluation: mask of the environments (N,) that play an episode that counts,
+``terminated`` and ``truncated`` (N,)."""
 
 
 @torch.no_grad()

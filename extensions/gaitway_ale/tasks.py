@@ -35,15 +35,15 @@ class AtariTask(Checked):
     max_frames: PositiveInt = 108_000
     """Frames after which a game is truncated: 30 minutes."""
     reward_clip: bool = True
-    """Whether rewards are clipped to their signs; ``info["episode"]`` always has the unclipped score."""
+    """True clips rewards to their signs; ``info["episode"]`` always has the unclipped score."""
     noop_max: NonNegativeInt | None = None
     """A game starts after fewer than this many random no-op frames."""
     sticky: ShareBelowOne | None = None
     """Probability that a frame repeats the action of the one before."""
     episodic_life: bool | None = None
-    """Whether a lost life is a termination; the game goes on."""
+    """True makes a lost life a termination; the game goes on."""
     fire_reset: bool | None = None
-    """Whether FIRE is pressed at the start of a game or life, as many games wait for it."""
+    """True presses FIRE at the start of a game or life, as many games wait for it."""
     full_actions: bool | None = None
 
     def resolved(self) -> AtariTask:

@@ -58,7 +58,7 @@ def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> Vecto
 
 
 def uses_envpool(task: GymTask) -> bool:
-    """Whether EnvPool runs the task. Raises ValueError if the task requires EnvPool and it cannot run it."""
+    """True if EnvPool runs the task. Raises ValueError if the task requires EnvPool and it cannot run it."""
     has = task.env_id in envpool_ids()
     if task.backend == "envpool":
         if not has:

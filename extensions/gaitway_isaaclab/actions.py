@@ -41,7 +41,7 @@ class OrderedJointPositionActionCfg(JointPositionActionCfg):
 
 
 class DelayedJointPositionAction(JointPositionAction):
-    """The same on a :class:`DelayLine`."""
+    """Joint position action on a :class:`DelayLine`."""
 
     cfg: DelayedJointPositionActionCfg
     _processed_actions: Tensor
@@ -80,7 +80,8 @@ class DelayedJointPositionActionCfg(OrderedJointPositionActionCfg):
 
 
 class ClampedJointPositionAction(DelayedJointPositionAction):
-    """The same on ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the environment."""
+    """Joint position action on ``clamp(action, -raw_clip, raw_clip)``, as rsl_rl's ``clip_actions`` does outside the
+    environment."""
 
     cfg: ClampedJointPositionActionCfg
 

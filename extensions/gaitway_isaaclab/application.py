@@ -28,7 +28,7 @@ def is_running() -> bool:
 
 
 def is_first_to_start() -> bool:
-    """Whether this process must start the application and has not done so yet."""
+    """True if this process must start the application and has not done so yet."""
     return VARIABLE in os.environ
 
 

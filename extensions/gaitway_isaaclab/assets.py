@@ -51,7 +51,7 @@ def choose_asset(robot: Robot, asset: str | None) -> str:
 
 @functools.cache
 def reachable(path: str, timeout: float = 5.0) -> bool:
-    """Whether the file exists: a local path, or one on an asset server that must respond within ``timeout`` [s]."""
+    """True if the file exists: a local path, or one on an asset server that must respond within ``timeout`` [s]."""
     if path.startswith(("http://", "https://")):
         try:
             with urllib.request.urlopen(urllib.request.Request(path, method="HEAD"), timeout=timeout):
@@ -64,7 +64,7 @@ def reachable(path: str, timeout: float = 5.0) -> bool:
 
 
 def _on_omniverse(path: str, timeout: float) -> bool:
-    """Whether an Omniverse server has the file. Its client must not be imported before Isaac Sim starts."""
+    """True if an Omniverse server has the file. Its client must not be imported before Isaac Sim starts."""
     if _kit_runs():
         import omni.client
 
@@ -106,7 +106,7 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
 
 
 def _friction(stock: dict[str, Any], drive: Any, robot: Robot) -> Any:
-    """What ``stock``, the asset's own drives, say of the joints of ``drive``."""
+    """Friction in ``stock``, the asset's own drives, of the joints of ``drive``."""
     from isaaclab.utils.string import resolve_matching_names
 
     def joints(cfg: Any) -> list[str]:
@@ -228,5 +228,5 @@ def _child(*arguments: str, timeout: float | None = None) -> subprocess.Complete
 
 
 def _kit_runs() -> bool:
-    """Whether Isaac Sim's application has been started in this process."""
+    """True if Isaac Sim's application has been started in this process."""
     return "omni.kit.app" in sys.modules

@@ -60,13 +60,13 @@ STOCK_3 = STOCK | {
     rewards.track_lin_vel_xy_yaw_frame_exp, rewards.track_ang_vel_z_world_exp,
     terminations.illegal_contact, terminations.root_height_below_minimum,
 }  # fmt: skip
-"""The same of 3.0, whose index lists are on the device, for terms over some joints or bodies."""
+"""Stock terms of 3.0, whose index lists are on the device, for terms over some joints or bodies."""
 IN_ORDER = frozenset({observations.joint_pos, observations.joint_pos_rel, observations.joint_vel_rel})
-"""Of these, those whose columns are joints."""
+"""Stock terms whose columns are joints."""
 ABOVE_ZERO = frozenset({rewards.base_height_l2, terminations.root_height_below_minimum})
-"""Of these, those that measure from the world's zero, as ours do on a plane only."""
+"""Stock terms that measure from the world's zero, as ours do on a plane only."""
 OF_ACTIONS = frozenset({observations.last_action, rewards.action_rate_l2, rewards.action_l2})
-"""Of these, those that read actions: Isaac Lab's as they were before any clamp."""
+"""Stock terms that read actions: Isaac Lab's as they were before any clamp."""
 
 
 @configclass
@@ -81,9 +81,9 @@ class GaitwayEnvCfg(ManagerBasedRLEnvCfg):
     gaitway_asset: str = ""
     """Source of the robot, ``"nucleus"`` or ``"mjcf"``; without one, what GAITWAY_ISAACLAB_ASSET says or is reached."""
     gaitway_actuators: str = "task"
-    """Whose actuator laws the robot has, ``"task"`` or ``"isaaclab"``."""
+    """Source of the robot's actuator laws, ``"task"`` or ``"isaaclab"``."""
     manager_call_config: dict[str, int] | None = None
-    """How 3.0's Warp frontend calls managers; None replays CUDA graphs, or calls them one by one on a CPU."""
+    """Call modes of managers in 3.0's Warp frontend; None replays CUDA graphs, or calls them one by one on a CPU."""
     SceneCfg = SceneCfg
 
     def __post_init__(self) -> None:

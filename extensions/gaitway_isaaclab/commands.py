@@ -85,7 +85,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
         self.vel_command_b[env_ids] = (1.0 + cfg.margin) * command
 
     def _update_command(self) -> None:
-        """The same as 3.0's; 2.3 searches for the environments that follow a heading or stand."""
+        """Command update of 3.0; 2.3 searches for the environments that follow a heading or stand."""
         cfg, command = self.cfg, self.vel_command_b
         if cfg.heading_command:
             error = wrap_to_pi(self.heading_target - tensor(self.robot.data.heading_w))

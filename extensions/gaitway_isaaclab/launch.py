@@ -76,7 +76,7 @@ def make_env(
 
 
 def is_older() -> bool:
-    """Whether this is Isaac Lab 2.3, whose Isaac Sim must start before anything else is loaded."""
+    """True for Isaac Lab 2.3, whose Isaac Sim must start before anything else is loaded."""
     return find().release == "2.3"
 
 

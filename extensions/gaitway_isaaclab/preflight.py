@@ -81,7 +81,7 @@ class Installation:
         return "newton" if self.release == "3.0" and not has_physx else "physx"
 
     def starts_isaac_sim(self, physics: str) -> bool:
-        """Whether ``physics`` needs Isaac Sim."""
+        """True if ``physics`` needs Isaac Sim."""
         return physics == "physx" and self.versions["isaacsim"] is not None and self.versions["ovphysx"] is None
 
     def __str__(self) -> str:

@@ -196,7 +196,7 @@ def _of(things: Any, name: str, what: str) -> Any:
 
 
 def torques_held(actuators: Mapping[str, Any]) -> bool | None:
-    """Whether the drives are explicit; None if only some are."""
+    """True if all drives are explicit, False if none is, None if only some are."""
     from isaaclab.actuators import ImplicitActuatorCfg
 
     explicit = {not isinstance(cfg, ImplicitActuatorCfg) for cfg in actuators.values()}

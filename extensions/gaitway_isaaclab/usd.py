@@ -46,7 +46,7 @@ class Inertial:
     inertia: np.ndarray
 
     def moved(self, position: np.ndarray, rotation: np.ndarray) -> Inertial:
-        """The same seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
+        """Body as seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
         return Inertial(self.mass, position + rotation @ self.com, rotation @ self.inertia @ rotation.T)
 
     def about(self, point: np.ndarray) -> np.ndarray:
@@ -261,7 +261,7 @@ def _geoms(model: mujoco.MjModel, body: int) -> range:
 
 
 def _collides_with_itself(model: mujoco.MjModel) -> bool:
-    """Whether geoms of any two bodies may collide. An articulation has one switch for all of them."""
+    """True if geoms of any two bodies may collide. An articulation has one switch for all of them."""
     types, masks, bodies = model.geom_contype, model.geom_conaffinity, model.geom_bodyid
     pairs = (types[:, None] & masks[None, :]) | (types[None, :] & masks[:, None])
     apart = model.body_weldid[bodies][:, None] != model.body_weldid[bodies][None, :]

@@ -49,7 +49,7 @@ class Viewer:
 
     @property
     def is_live(self) -> bool:
-        """Whether the simulation is shown while it runs."""
+        """True if the simulation is shown while it runs."""
         return self.visualizer is not None or self.livestream is not None
 
     def check(self, here: Installation, physics: str) -> None:

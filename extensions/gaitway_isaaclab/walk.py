@@ -97,7 +97,7 @@ class Walk:
 
     @property
     def torques_held(self) -> bool | None:
-        """Whether the drives hold a torque over each physics step; None if only some do."""
+        """True if the drives hold a torque over each physics step; None if only some do."""
         return torques_held(self._robot.cfg.actuators)
 
     def place(

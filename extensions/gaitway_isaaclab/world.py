@@ -20,9 +20,9 @@ from .compat import IsaacLabError, applied_torque, contact_forces, is_3, quat_co
 
 ROBOT, CONTACTS = "robot", "contact_forces"
 WORLD = "_gaitway_world"
-"""Where an environment has its world."""
+"""Attribute of an environment that holds its world."""
 TASK = "__gaitway_task__"
-"""Where a configuration has its task: Isaac Lab's own walks over configurations leave two underscores alone."""
+"""Attribute of a configuration that holds its task: Isaac Lab's walks over configurations skip two underscores."""
 
 
 def world_of(env: Any) -> IsaacLabWorld:
@@ -67,17 +67,17 @@ def _joint(name: str) -> Any:
 
 
 def _body(name: str) -> Any:
-    """The same of its bodies."""
+    """Property with a field of the robot's bodies."""
     return property(lambda state: pick(tensor(getattr(state._data, name)), state._bodies))
 
 
 def _base(name: str) -> Any:
-    """The same of its base."""
+    """Property with a field of the robot's base."""
     return property(lambda state: tensor(getattr(state._data, name)))
 
 
 def _foot(name: str) -> Any:
-    """What the contact sensor says of the feet."""
+    """Property with the feet's rows of a contact sensor's field."""
     return property(lambda state: pick(tensor(getattr(state._contacts.data, name)), state._feet))
 
 

@@ -20,7 +20,7 @@ class ConversationError(UserError):
 
 
 def tells_tools(tokenizer: Any) -> bool:
-    """Whether the chat template of a tokeniser describes tools to the model by itself."""
+    """True if a tokeniser's chat template describes tools to the model by itself."""
     return "tools" in (tokenizer.chat_template or "")
 
 

@@ -20,7 +20,7 @@ class Dialogue:
     chosen: list[bool] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
-    """What the environment gave for each token: for an answer, at its last."""
+    """Reward of the environment for each token; an answer's is at its last token."""
     finished: bool = False
     """The last answer ended by itself."""
     answer: str = ""

@@ -1,4 +1,4 @@
-"""How much memory a training will need, from a model's configuration, before hours or gigabytes are spent."""
+"""Estimate of a training's memory from a model's configuration, before hours or gigabytes are spent."""
 
 from __future__ import annotations
 

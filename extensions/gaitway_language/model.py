@@ -145,7 +145,7 @@ def save_model(model: nn.Module, tokenizer: Any, folder: Path) -> None:
 
 
 def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: Any, folder: Path) -> None:
-    """The same of a sequence classification model; its scores are (head - mean) / std, as its config says."""
+    """Save a reward model as a sequence classification model; its scores are (head - mean) / std, as in its config."""
     net: Any = model
     net.config.update(dict(zip(STATISTICS, (float(mean), float(std)), strict=True)))
     save_model(model, tokenizer, folder)
@@ -209,7 +209,7 @@ def _pretrained(
 
 
 def _four_bits(dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
-    """What transformers is told of QLoRA's weights: normal floats, their scales quantised too."""
+    """Keyword arguments of transformers for QLoRA's weights: normal floats, their scales quantised too."""
     from transformers import BitsAndBytesConfig
 
     if find_spec("bitsandbytes") is None or find_spec("accelerate") is None:
@@ -225,7 +225,7 @@ def _four_bits(dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' report of what it loaded: missing weights are an error here, except a new head's."""
+    """Context without transformers' loading report: missing weights are an error here, except a new head's."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

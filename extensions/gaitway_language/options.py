@@ -1,4 +1,4 @@
-"""Which model answers, through which engine, and how: settings of the language world."""
+"""Settings of the language world: the model, its engine, and how it is trained."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ class LoraOptions(Checked):
     """Low-rank adapters (Hu et al. 2021) on the linear layers; everything else stays frozen."""
 
     rank: PositiveInt = 16
+    """Rank of the adapters; typically 8 to 64."""
     alpha: PositiveFloat = 32.0
-    """Adapters are scaled by alpha / rank."""
+    """Scale: adapters are multiplied by alpha / rank; typically one or two times the rank."""
     dropout: ShareBelowOne = 0.0
+    """Dropout before the adapters; typically 0 to 0.1."""
     four_bits: bool = False
     """Keep the frozen weights of linear layers in four bits (QLoRA, Dettmers et al. 2023), which needs bitsandbytes:
     about a third of the memory of bfloat16, and slower. Engines get them in ``language.dtype``, adapters merged."""
     targets: tuple[str, ...] = ()
-    """Names of the layers that get one, such as ("q_proj", "v_proj"); none means every linear layer but the head."""
+    """Names of the layers with an adapter, such as ("q_proj", "v_proj"); () is every linear layer but the head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class TinyModel(Checked):
     heads: PositiveInt = 4
     intermediate_size: PositiveInt = 384
     max_positions: PositiveInt = 512
+    """Longest sequence in tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,40 +58,43 @@ class LanguageOptions(Checked):
     """Everything about the model and its engine that is not learning."""
 
     model: str = "tiny"
-    """"tiny" builds one; else a folder in Hugging Face's form, or a model of its hub by id."""
+    """Model: "tiny" builds one; else a folder in Hugging Face's form, or an id of its hub."""
     tiny: TinyModel | None = None
     """Sizes of the model to build for "tiny"; None for any other model."""
     pad_token: str = ""
-    """Token for padding that the exported tokeniser is to name; learning needs none, masks come from lengths."""
+    """Padding token named in the exported tokeniser; learning needs none, since masks come from lengths."""
     dtype: Annotated[str, one_of("float32", "bfloat16")] = "float32"
-    """Type of frozen weights under adapters and of the engine's, "float32" or "bfloat16"; what learns is float32."""
+    """Dtype of the frozen weights under adapters and of the engine's weights; learnt weights are float32."""
     attention: Annotated[str, one_of("sdpa", "eager", "flash_attention_2")] = "sdpa"
     """"sdpa", "eager", or "flash_attention_2" on a GPU that has it."""
     gradient_checkpointing: bool = False
-    """Compute activations anew in the backward pass: slower, and a fraction of the memory."""
+    """True recomputes activations in the backward pass: slower, with a fraction of the memory."""
     lora: LoraOptions | None = None
+    """Low-rank adapters; None trains all weights."""
     rollout: Annotated[str, one_of("transformers", "vllm", "vllm-server")] = "transformers"
-    """Who continues prompts: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
+    """Engine that generates answers: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
     server: str = ""
     """Address of the vLLM server, http://host:port; only for rollout "vllm-server"."""
     transport: Annotated[str, one_of("http", "nccl", "gloo")] = "http"
-    """How weights reach the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
+    """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: Annotated[float, Range(lambda share: 0.0 < share < 1.0, "must lie between 0 and 1")] = 0.3
-    """Share of the GPU's memory that vLLM in this process takes; only for rollout "vllm"."""
+    """Share of the GPU's memory for vLLM in this process, only for rollout "vllm"; typically 0.3 to 0.6."""
     sleep: bool = False
-    """Let vLLM in this process give its share of the GPU back while the model learns, which costs a copy of its weights
-    to the machine's memory and back for every update."""
+    """True lets vLLM in this process free its share of the GPU while the model learns, for a copy of its weights to the
+    machine's memory and back in every update."""
     tensor_parallel: PositiveInt = 1
     """GPUs that vLLM in this process splits the model over; only for rollout "vllm"."""
     batch_size: PositiveInt = 256
     """Sequences that the engine continues at once."""
     temperature: PositiveFloat = 1.0
+    """Sampling temperature; typically 0.6 to 1."""
     top_p: PositiveShare = 1.0
+    """Probability mass of the tokens that are sampled from; typically 0.9 to 1."""
     top_k: NonNegativeInt = 0
-    """0 keeps every token."""
+    """Number of tokens that are sampled from; 0 is all."""
 
     staleness: NonNegativeInt = 0
-    """Updates that sampling may lag behind learning, in a process of its own; 0: they take turns."""
+    """Updates that sampling may lag behind learning, in a process of its own, typically 0 or 1; 0: they take turns."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Does the engine answer with the weights that learn? Asked after every update, since an engine may say yes and not."""
+"""Check that the engine answers with the learner's weights, after every update, as some only claim it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Score = Callable[[Sequence[Sequence[int]]], list[list[float]]]
 LIMIT = 0.05
 """Largest gap [nats]: weights of another update are further apart, computations in float32 1e-6."""
 PROBE_TOKENS = 16
-"""That the engine samples after each prompt of the probe."""
+"""Number of tokens that the engine samples after each prompt of the probe."""
 
 
 class EngineOutOfStepError(NotDone):

@@ -79,7 +79,7 @@ class _FootKinematics:
 
 
 def _image_feet(robot: Robot, name: str, mirror: Mirror) -> list[int]:
-    """For each foot the index of its mirror image."""
+    """Index of each foot's mirror image."""
     swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     images = []
     for foot in robot.foot_names:

@@ -20,9 +20,16 @@ class PhysicsOptions(Checked):
     """
 
     solver: Annotated[str, one_of("newton", "cg", "pgs")] = "newton"
+    """Constraint solver of MuJoCo."""
     iterations: int = 10
+    """Most iterations of the solver in a step; Newton needs two or three."""
     warmstart: bool = False
+    """True starts the solver at the last step's solution."""
     cone: Annotated[str, one_of("pyramidal", "elliptic")] = "pyramidal"
+    """Friction cone; "elliptic" is more exact and slower."""
     impratio: float = 10.0
+    """Stiffness of friction relative to the normal force; MuJoCo's default is 1."""
     solimp: tuple[float, float, float] = (0.95, 0.99, 0.001)
+    """Impedance of contacts: MuJoCo's ``solimp``, first three numbers."""
     max_action_delay: float = 0.0
+    """Longest delay of actions that is set by hand [s]."""

@@ -27,11 +27,11 @@ class Backend(ABC):
     settings: ClassVar[tuple[str, ...]] = ("physics",)
     """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need; ``physics`` is MuJoCo's."""
     gpu: ClassVar[bool] = False
-    """Whether it simulates on a GPU where there is one, on which the agent then learns."""
+    """True if it simulates on a GPU where there is one; the agent then learns there too."""
     portable: ClassVar[bool] = True
-    """Whether its tasks can be played in every simulator of this machine; else their ground is flattened first."""
+    """True if every simulator of this machine can play its tasks; else their ground is flattened first."""
     brings_torch: ClassVar[bool] = False
-    """Whether its installation has what agents need, so that nothing else must be asked for."""
+    """True if its installation includes the agents' dependencies, so that nothing else must be installed."""
     own_options: ClassVar[tuple[str, ...]] = ()
     """Options of ``gaitway play`` that it alone has; see :meth:`play`."""
 
@@ -52,25 +52,25 @@ class Backend(ABC):
         raise NotImplementedError
 
     def record_rollout(self, args: argparse.Namespace) -> Recording:
-        """``gaitway record --world`` of it: what a run or bundle does here."""
+        """Recording of a run or bundle here, for ``gaitway record --world``."""
         raise NotImplementedError
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
-        """``gaitway convert`` of a robot's file, compared with what ``engine`` loads if one is named; lines on it."""
+        """Lines of ``gaitway convert`` for a robot's file, compared with the robot in ``engine`` if one is named."""
         raise NotImplementedError
 
     def add_engine_options(self, parser: Parser) -> None:  # noqa: B027
         """Add options of ``gaitway validate`` that its engines have."""
 
     def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:
-        """Those of its physics engines that are named, for bundles to be validated in beside MuJoCo."""
+        """The named ones of its physics engines, in which bundles are validated beside MuJoCo."""
         return ()
 
     def make_way(self) -> None:  # noqa: B027
         """Prepare the process, before numpy and torch are loaded."""
 
     def start_first(self, device: str) -> None:  # noqa: B027
-        """Start what has to be the first thing that runs, before processes know each other."""
+        """Start a simulator that must start first, before the processes connect."""
 
     def close(self) -> None:  # noqa: B027
         """Close its environments, so that others can be made."""
@@ -88,11 +88,11 @@ class Backend(ABC):
         """Raise :class:`gaitway.errors.ConfigError` for settings that make no sense here."""
 
     def preflight(self, config: Config) -> bool:
-        """Find what cannot work; returns whether an environment may be built now, to be tried."""
+        """Find settings that cannot work; returns True if an environment may be built now, to try it."""
         return True
 
     def start(self, config: Config) -> None:  # noqa: B027
-        """Say what may stop it, and start it where it has to be the first thing that runs."""
+        """Print possible obstacles, and start a simulator that must start first."""
 
     @abstractmethod
     def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
@@ -107,5 +107,5 @@ class Backend(ABC):
         return {}
 
     def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
-        """``config`` with what :meth:`record` told when the run began."""
+        """``config`` with the values of :meth:`record` when the run began."""
         return config

@@ -210,7 +210,7 @@ class IsaacLab(Backend):
 
 
 def _in_one_go(agent: Any) -> Any:
-    """With whole minibatches in a forward pass, as a GPU likes them, and without the threads that CPUs like."""
+    """Settings with whole minibatches in a forward pass, for a GPU, and without the threads for CPUs."""
     from gaitway_agents.core.optimizer import OptimizerConfig
     from gaitway_agents.presets import PPOConfig
 

@@ -114,7 +114,7 @@ class BundleRobots:
         return self.walk.torque()
 
     def fallen(self) -> np.ndarray:
-        """Whose base is tilted too far or too low, (N,) bool."""
+        """Mask of the robots whose base is tilted too far or too low, (N,) bool."""
         state = self.walk.state()
         upright = quat_apply(state["base_quat"], np.array([0.0, 0.0, 1.0]))[:, 2]
         standing = (upright > np.cos(MAX_TILT)) & (state["base_pos"][:, 2] > MIN_HEIGHT * self.contract.init_height)

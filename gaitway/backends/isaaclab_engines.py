@@ -144,14 +144,14 @@ class IsaacLabEngine:
 
 
 def _next(reader: int) -> tuple[bool, bool]:
-    """Whether another step begins, and whether none did for too long; neither at the end of the process."""
+    """Pair of flags: another step begins; no step began for too long. Both are False at the end of the process."""
     if not select.select([reader], [], [], STALL_S)[0]:
         return False, True
     return bool(os.read(reader, 1)), False
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment; a source tree of Gaitway is put on the path, so that the other Python has it too."""
+    """Environment of this process; a source tree of Gaitway is put on the path, so that the other Python has it too."""
     import gaitway_files
     import gaitway_isaaclab
     import gaitway_onboard

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Walk:
-    """What robots did, each an (N,) tensor: steps, summed distances from the commands, falls."""
+    """Measures of the robots, each an (N,) tensor: steps, summed distances from the commands, falls."""
 
     steps: Tensor
     linear: Tensor
@@ -43,7 +43,7 @@ class Walk:
 
     @classmethod
     def begun(cls, count: int, device: torch.device | str = "cpu") -> Walk:
-        """Nothing yet, of ``count`` robots."""
+        """Measures of ``count`` robots before the first step."""
         zeros = torch.zeros(count, dtype=torch.float64, device=device)
         return cls(*(zeros.clone() for _ in range(4)))
 
@@ -164,7 +164,7 @@ def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndar
 
 
 def record_run(run: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
-    """What the newest policy of ``run`` does in its task in Isaac Lab, with all noise, pushes and randomisation."""
+    """Recording of the newest policy of ``run`` in its task in Isaac Lab, with all noise, pushes and randomisation."""
     from gaitway_isaaclab.recorder import RolloutRecorder
 
     folder, config, options = _as_begun(run, physics)
@@ -187,7 +187,7 @@ def record_run(run: Path, *, physics: str | None, num_envs: int, seconds: float,
 
 
 def record_bundle(bundle: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
-    """What the robots of ``bundle`` do in Isaac Lab on flat ground, with a new random command every 4 s."""
+    """Recording of the robots of ``bundle`` in Isaac Lab on flat ground, with a new random command every 4 s."""
     from gaitway_sim2real.diagnose.record import record_robots, recordable
 
     contract = recordable(bundle)

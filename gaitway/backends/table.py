@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """Where a simulator's class is, as ``module:Class``, and what must be known before anything is imported."""
+    """Entry of a simulator: its class as ``module:Class``, and all that must be known before anything is imported."""
 
     backend: str
     title: str

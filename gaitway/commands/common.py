@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
     def option(
         self, name: str, about: str, type: Any = str, *, many: bool = False, within: Any = None, **more: Any
     ) -> None:
-        """Add an argument: its name, a space and what it takes, as in ``"--log FILE"``; ``many`` is a list of them.
+        """Add an argument: its name, a space and its metavar, as in ``"--log FILE"``; ``many`` is a list of them.
 
         ``within`` is a group of the parser; ``more`` are other settings of ``add_argument``.
         """
@@ -197,7 +197,7 @@ def is_leapp(path: Path) -> bool:
 
 
 def is_published(path: Path) -> bool:
-    """Whether ``gaitway import`` reads it; without what that needs, nothing is."""
+    """True if ``gaitway import`` reads ``path``; False for all paths if its packages are not installed."""
     if EXPORT.missing():
         return False
     from gaitway_sim2real.imports.families import holds_policy
@@ -206,7 +206,7 @@ def is_published(path: Path) -> bool:
 
 
 def import_policy(policy: Imported, out: Path) -> Path:
-    """Write the bundle of ``policy``, and print what was read and guessed."""
+    """Write the bundle of ``policy``, and print the read and the guessed values."""
     from rich.markup import escape
 
     from ..terminal import console

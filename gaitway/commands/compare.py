@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     bound = args.min_prob_improvement
     if bound is not None and args.baseline is None:
-        raise UserError("--min-prob-improvement needs runs to improve upon: name them with --baseline")
+        raise UserError("--min-prob-improvement compares with a baseline: add --baseline DIR")
     if args.html is not None and args.html.is_dir():
         raise UserError(f"--html {args.html} is a folder: name a file such as {args.html / 'compare.html'}")
 

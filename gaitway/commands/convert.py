@@ -1,8 +1,8 @@
 """``gaitway convert``: write a robot's MJCF or URDF as a USD for Isaac Lab.
 
-Write one's own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses, inertias, joint limits, armature and
+Write your own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses, inertias, joint limits, armature and
 friction are those of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get the gains
-of the file's position actuators, else none: Isaac Lab's actuators replace them.
+of the file's position actuators, if it has any: Isaac Lab's actuators replace them.
 
 A URDF's first link becomes a floating base. An MJCF needs a free joint on its first body.
 
@@ -25,9 +25,9 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("source ROBOT.xml|ROBOT.urdf", "the robot", Path)
+    parser.option("source ROBOT.xml|ROBOT.urdf", "robot to convert", Path)
     parser.option("--out FILE.usd", "file to write; .usda is readable text", Path, required=True)
-    parser.option("--engine", "load it in this engine of Isaac Lab 3.0 and compare", choices=tuple(engines()))
+    parser.option("--engine", "also load it in this engine of Isaac Lab 3.0, and compare", choices=tuple(engines()))
 
 
 def run(args: argparse.Namespace) -> int:

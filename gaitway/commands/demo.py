@@ -1,4 +1,4 @@
-"""``gaitway demo``: watch and steer a robot that walks already.
+"""``gaitway demo``: watch and steer a trained robot.
 
 Watch a robot walk in a web browser, without training anything: steer it, push it, change the floor and the payload,
 and watch the forces on its feet. Its policy comes with Gaitway, or was fetched by 'gaitway pull'. Use 'gaitway play'
@@ -23,8 +23,8 @@ from . import common
 
 def add_options(parser: common.Parser) -> None:
     parser.option("robot ROBOT|NAME", "robot, or a pulled bundle (default anymal-c)", default="anymal-c", nargs="?")
-    parser.switch("--list", "list what came with Gaitway and what was pulled, and end")
-    parser.switch("--about", "say how the policy was made and validated, and end")
+    parser.switch("--list", "list the bundles of Gaitway and those that were pulled, and exit")
+    parser.switch("--about", "print the policy's origin and verdict, and exit")
     common.add_terrain(parser)
     parser.switch("--no-browser", "do not open a browser")
     common.add_page(parser)

@@ -50,14 +50,14 @@ SOURCES = ("remote", "gamepad", "keyboard", "cmd_vel")
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("bundle BUNDLE", "policy to drive it with", Path, nargs="?")
+    parser.option("bundle BUNDLE", "policy to run", Path, nargs="?")
     parser.option("--robot NAME", "robot to drive: unitree-go2, unitree-h1, unitree-g1, ... or ros2", required=True)
     parser.option("--interface NAME", "network interface that the robot is on; lo for 'gaitway twin'", required=True)
     parser.option("--domain", "DDS domain (default 0; 'gaitway twin' is on 1)", common.domain, default=0)
     parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
     parser.option("--command SOURCE|VX,VY,YAW", "source of velocity commands, or one command", dest="velocity")
     parser.option("--gamepad DEVICE", "gamepad to read with --command gamepad (default: the first one)", Path)
-    parser.option("--seconds S", "how long the policy runs (default: until the operator ends it)", common.seconds)
+    parser.option("--seconds S", "run the policy for S seconds (default: until the operator ends it)", common.seconds)
     parser.option("--excite S", "move a hung robot for identification, without a bundle", common.seconds)
     parser.option("--seed", "random seed of --excite (default 0)", common.seed, default=0)
     parser.option("--log FILE.mcap", "record the flight", Path)
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.bundle is None) == (args.excite is None):
         raise UserError("give a bundle, or --excite without one")
     if args.trust and args.bundle is None:
-        raise UserError("--trust asks for the signature of a bundle, and --excite has none: leave it out")
+        raise UserError("--trust checks a bundle's signature, and --excite has no bundle: leave --trust out")
     if args.excite is not None and (args.velocity is not None or args.seconds is not None):
         raise UserError("--excite has its own motion and length: leave --command and --seconds out")
     from gaitway_onboard.control.controller import ControllerConfig
@@ -126,7 +126,7 @@ def _deploy(
     signed = _signed(args, bundle)
     doubts = _check(args, bundle, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
-        raise UserError("there is no terminal to ask on: say --yes, if somebody has their hand on the stop button")
+        raise UserError("no terminal to ask on: add --yes if somebody has a hand on the stop button")
     if args.log is not None:
         from gaitway_onboard.flight.file import check_path
 
@@ -243,7 +243,7 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
         return _Panel(source, f"the ROS 2 topic {topic}", operators)
     if wanted == "tour":
         if args.seconds is None:
-            raise UserError("--command tour is spread over --seconds: give it")
+            raise UserError("--command tour needs its length: add --seconds S")
         return _Panel(
             scripted(tour(contract.command_ranges, args.seconds)), "a tour of the trained commands", operators
         )

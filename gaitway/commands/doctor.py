@@ -1,4 +1,4 @@
-"""``gaitway doctor``: say what is installed and what works here.
+"""``gaitway doctor``: check what is installed and what works here.
 
 Check this machine: what is installed, which worlds, agents and commands work, what to install for the others, whether
 the processor computes in bfloat16, and whether videos can be rendered.

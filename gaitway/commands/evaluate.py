@@ -1,4 +1,4 @@
-"""``gaitway evaluate``: say how well a language model answers.
+"""``gaitway evaluate``: measure a language model on held-out problems.
 
 Answer the held-out problems of a language task: greedily and, with --samples, several times at the training
 temperature. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (unbiased
@@ -6,7 +6,7 @@ estimate) and the majority vote. A page shows the failures.
 
 The model is a run (its newest checkpoint), a Hugging Face folder or a hub id. The task of a run is the one it
 was trained on unless --task names another. key=value changes settings of the task or the engine. A reward model is
-evaluated on held-out pairs: which answer is better.
+evaluated on held-out pairs: does the better answer score higher?
 
 --prefill begins every answer in the model's place, and --name keeps the result beside others. --right is rejection
 sampling: the right samples of new training problems become demonstrations for gaitway train FILE --agent sft.

@@ -1,4 +1,4 @@
-"""``gaitway export``: write a run's policy or model for use elsewhere.
+"""``gaitway export``: export a run's policy or model.
 
 Write the bundle of a run: a folder that runs the policy on a robot without Gaitway's training half.
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if form not in formats:
         raise UserError(f"--format {form}: {args.source} is a run of {record['task']}; use --format {formats[0]}")
     if args.estimate and form != "bundle":
-        raise UserError(f"--estimate is for robots, and --format {form} says nothing of them; leave it out")
+        raise UserError(f"--estimate is for bundles: leave it out with --format {form}")
     common.require(f"export --format {form}", EXPORT_FORMATS[form])
     if form == "huggingface":
         from ..domains.texts.models import export_run
@@ -101,10 +101,10 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
     config, policy, _, path = load_policy(RunFolder.open(run))
     agent = config.agent
     if not isinstance(agent, PPOConfig | RslRlConfig):
-        raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl has models of PPO's kind only")
+        raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl only loads PPO's models")
     if isinstance(agent, PPOConfig) and agent.symmetry == "canonical":
         raise UserError(
-            f"{run} has agent.symmetry=canonical: its policy mirrors what it sees, which rsl_rl's models cannot; "
+            f"{run} has agent.symmetry=canonical: its policy mirrors its observations, which rsl_rl's models cannot; "
             "train with agent.symmetry=augment or none"
         )
     try:

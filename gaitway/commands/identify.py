@@ -46,7 +46,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--report FILE.html", "report page (default: beside --out)", Path)
     parser.option(
         "--share",
-        "share numbers between no joints, the same joint of every leg, or all joints (default joint)",
+        "fit values per joint, per type (the same joint of every leg), or per robot (default joint)",
         default="joint",
         choices=("joint", "type", "robot"),
     )

@@ -2,15 +2,15 @@
 
 Make a bundle of a policy that was trained elsewhere, for validation in MuJoCo and for robots.
 
-SOURCE is what was published or what the training left: a run folder of Isaac Lab, a LEAPP package, a folder with
+SOURCE is a published policy, or the output of a training: a run folder of Isaac Lab, a LEAPP package, a folder with
 deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), a YAML file of unitree_rl_gym, a config.yaml of rl_sar, an ONNX file of
-holosoma or mjlab, or a file that Gaitway has a recipe for. The family is found by what lies there, and nothing in it is
+holosoma or mjlab, or a file that Gaitway has a recipe for. Its files identify the family. Nothing in them is
 executed: of TorchScript archives the weights are read, never the code.
 
 Policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy are known by their names. --recipe NAME
-runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints how they are run.
+runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints one.
 
-What the source does not say is assumed and printed as 'guessed'. For any other policy, write a description:
+Values missing from the source are assumed, and printed as 'guessed'. For any other policy, write a description:
 --template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.
 
 The robot is one of Gaitway's if it has the policy's joints; --model takes the source's own MJCF.
@@ -39,10 +39,10 @@ from . import common
 def add_options(parser: common.Parser) -> None:
     parser.option("source SOURCE", "folder or file of the policy", Path, nargs="?")
     parser.option("--out BUNDLE", "folder to write", Path)
-    parser.option("--describe FILE.yaml", "how the policy is run, in your own words", Path)
+    parser.option("--describe FILE.yaml", "description of a policy without a reader", Path)
     parser.switch("--template", "print a description to fill in, and write nothing")
     parser.switch("--show", "print the description of SOURCE, and write nothing")
-    parser.option("--recipe NAME", "how policies of this source are run, whatever the file's name; 'list' lists them")
+    parser.option("--recipe NAME", "recipe to run the policy with, whatever its file name; 'list' lists them")
     parser.option("--robot NAME", "one of Gaitway's robots (default: found by the joints)")
     parser.option("--model robot.xml", "MJCF of the robot, in place of Gaitway's", Path)
     parser.option("--checkpoint FILE", "Isaac Lab: model_<iteration>.pt (default: the newest)", Path)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order, recipe=args.recipe
     )
     if args.recipe is not None and args.describe is not None:
-        raise UserError("--recipe and --describe both say how the policy is run: leave one out")
+        raise UserError("--recipe and --describe exclude each other: leave one out")
     policy: families.Imported
     if args.recipe is not None:
         policy = recipes.load_named(args.source, options)

@@ -2,9 +2,9 @@
 
 Watch a policy and steer it from a web browser: sliders for the command, pushes, a restart.
 
-A bundle runs in simulation as it would on the robot, on a page as that of 'gaitway demo': floor and payload can be
-changed, and the forces on the feet are shown. A run plays its newest checkpoint in the world it trains in, also
-during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --terrain is another ground for either. --video
+A bundle runs in simulation as it would on the robot, on the page of 'gaitway demo': change the floor and the payload,
+and watch the forces on the feet. A run plays its newest checkpoint in the world it trains in, also
+during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --terrain sets the ground of either. --video
 writes a film of a tour of the commands instead and needs no display. Runs of games and classic tasks can only be
 filmed.
 
@@ -94,13 +94,13 @@ def _elsewhere(args: argparse.Namespace, kind: str) -> int:
 
 
 def _is_filmed(run: Path) -> bool:
-    """Whether a run can be filmed only; raises for one that cannot be looked at."""
+    """True if a run can only be filmed; raises if it cannot be watched."""
     from ..domains.table import domain_in
     from ..runs.folder import RunFolder
 
     watched = domain_in(RunFolder.open(run).record["world"]).watched
     if watched == "chat":
-        raise UserError(f"{run} is a run of a language model: talk with it, gaitway chat {run}")
+        raise UserError(f"{run} is a run of a language model: use gaitway chat {run}")
     return watched == "film"
 
 

@@ -1,10 +1,10 @@
-"""``gaitway pull``: fetch a bundle that somebody published.
+"""``gaitway pull``: fetch a published bundle.
 
 Fetch a published bundle. SOURCE is hf:OWNER/NAME (a model repository of the Hugging Face hub, @REVISION for a fixed
 one), https://... (a folder of a file server) or file:path (a folder of this machine).
 
 Every file is checked before the folder appears: names, sizes, hashes, contract, signature, policy, recording, verdict.
-A file that does not belong in a bundle is refused by name. Nothing of a bundle runs as code.
+A file that does not belong in a bundle is refused by name. No part of a bundle runs as code.
 
 Without --out the bundle goes to the user's data folder, where 'gaitway demo --list' shows it and 'gaitway demo NAME'
 runs it. --trust KEY.pub keeps only a bundle that this key signed.

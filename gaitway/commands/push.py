@@ -3,9 +3,9 @@
 Publish a bundle, so that 'gaitway pull' can fetch it. DESTINATION is hf:OWNER/NAME (a model repository of the Hugging
 Face hub, made if there is none; 'hf auth login' first) or file:path (a folder, which a file server may serve).
 
-The bundle is checked as on arrival, and refused if it would be refused there. What travels: its files, validation.json,
-the signature, LICENSE and films (.webm, .mp4, .gif) that lie in it, a page README.md that is written from the bundle,
-and published.json with the SHA-256 of each.
+The bundle must pass the checks of 'gaitway pull' first. Published are: its files, validation.json, the signature,
+LICENSE and films (.webm, .mp4, .gif) in it, a README.md written from the bundle, and published.json with the SHA-256 of
+each.
 
 A bundle without a verdict needs --without-verdict. A verdict FAIL is published as it is, and the page says so.
 
@@ -27,7 +27,7 @@ from .pull import summary
 def add_options(parser: common.Parser) -> None:
     parser.option("bundle BUNDLE", "folder of the bundle", Path)
     parser.option("destination DESTINATION", "hf:OWNER/NAME or file:path")
-    parser.switch("--without-verdict", "publish a bundle that nobody validated")
+    parser.switch("--without-verdict", "publish a bundle without a verdict")
     parser.switch("--private", "hf: make a new repository private")
 
 

@@ -1,7 +1,7 @@
 """``gaitway replay``: show and check a recorded flight.
 
-Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. Print a summary: modes, why it ended,
-clamps, late periods, losses, extremes. If the recorder was killed, everything that was stored is read.
+Read a flight that 'gaitway deploy' or 'gaitway run --log' recorded. Print a summary: modes, cause of the end,
+clamps, late periods, losses, extremes. A flight whose recorder was killed is read as far as it was stored.
 
 --against compares the flight with a bundle: the policy's outputs for the recorded signals; the joint motion that MuJoCo
 predicts from recorded states and frames; and the policy in simulation under the same velocity commands. --parameters
@@ -35,12 +35,12 @@ def add_options(parser: common.Parser) -> None:
     parser.option("flight FLIGHT.mcap", "a recorded flight", Path)
     parser.option("--against BUNDLE|RUN", "compare the flight with this bundle", Path)
     parser.option("--parameters FILE.yaml", "identified drives, for --against", Path)
-    parser.switch("--hung", "the robot hung on a stand with its feet in the air")
+    parser.switch("--hung", "set if the robot hung on a stand with its feet in the air")
     parser.option("--report DIR", "folder for an HTML report", Path)
     parser.option("--video FILE.mp4", "film the motion; needs no display", Path)
     parser.switch("--viewer", "play it in a web browser")
     common.add_page(parser, "viewer's page")
-    parser.option("--seconds", "how long to serve the viewer (default: until Ctrl-C)", common.seconds)
+    parser.option("--seconds S", "serve the viewer for S seconds (default: until Ctrl-C)", common.seconds)
     parser.option("--recover OUT.mcap", "write everything readable to a new, complete file", Path)
 
 
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Check all arguments that can be checked before a long flight is read."""
     if args.parameters is not None and args.against is None:
-        raise UserError("--parameters change the simulation of --against: name a bundle with it")
+        raise UserError("--parameters change the simulation of --against: add --against BUNDLE")
     if args.against or args.report:
         common.require("comparing and plotting", MUJOCO)
     if args.video or args.viewer:
@@ -111,7 +111,7 @@ def _check(args: argparse.Namespace) -> None:
 
         check_video_path(args.video)
     if args.seconds is not None and not args.viewer:
-        raise UserError(f"--seconds {args.seconds}: a length goes with --viewer")
+        raise UserError(f"--seconds {args.seconds} is the viewer's: add --viewer, or leave it out")
     if args.viewer:
         from ..view.scene import check_port
 

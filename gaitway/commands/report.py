@@ -1,7 +1,7 @@
 """``gaitway report``: put language runs on one page.
 
 Put runs of a language task on one page: their evaluation scores with intervals, their training curves, and their
-answers to the same problems. Give the runs in the order to be read: the starting point, the trained runs, the controls.
+answers to the same problems. Give the runs in reading order: the starting point, the trained runs, the controls.
 Evaluate them first with gaitway evaluate, on the same problems.
 
 examples:

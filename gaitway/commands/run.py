@@ -1,9 +1,9 @@
 """``gaitway run``: run a bundle as on the robot.
 
 Run a bundle as it would run on the robot: replay the recorded inputs, then passive, ramp to the default pose,
-hold, policy at the contract's rate, and damping at every ending. Nothing of the training half is imported.
+hold, policy at the contract's rate, and damping at every ending. No training code is imported.
 
---sim, the default, steps MuJoCo behind the interface that a robot has. Without --command the robot tours the commands
+--sim, the default, steps MuJoCo behind the interface of a robot. Without --command the robot tours the commands
 it was trained on.
 
 A LEAPP package or another policy that 'gaitway import' reads is first written as a bundle, in bundle/ in its folder or
@@ -29,7 +29,7 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("bundle BUNDLE|POLICY", "bundle, or others' policy (imported first)", Path)
+    parser.option("bundle BUNDLE|POLICY", "bundle, or policy of others (imported first)", Path)
     parser.option("--robot NAME", "robot, if a policy of others does not name it")
     parser.switch("--sim", "run in a MuJoCo simulation (the default)")
     parser.option("--world", argparse.SUPPRESS, choices=("twin",))  # how --sim was once written
@@ -39,7 +39,7 @@ def add_options(parser: common.Parser) -> None:
     common.add_terrain(parser)
     parser.option("--video FILE.mp4", "film the run; needs no display", Path)
     parser.option("--log FLIGHT.mcap", "record the run, for 'gaitway replay'", Path)
-    parser.switch("--realtime", "keep to the wall clock")
+    parser.switch("--realtime", "run in real time (default: as fast as possible)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ configuration can be set: the learner's (agent.*), the simulator's (physics.*) a
 wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run folder.
 
 --until good examines the policy every half million steps: a short, deterministic version of 'gaitway validate'. A line
-says what is still missing. Training ends when all checks hold twice in a row, at total_steps at the latest.
+lists the checks that fail. Training ends when all checks pass twice in a row, at total_steps at the latest.
 
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
 iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
@@ -86,7 +86,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seeds N", "train N runs one after another, with seeds from --seed on", common.count)
     parser.option(
         "--until end|good",
-        "what ends the training: total_steps (end, the default), or examinations that hold twice in a row (good)",
+        "end of the training: total_steps (end, the default), or two passed examinations in a row (good)",
     )
     parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)
     parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
@@ -282,7 +282,7 @@ def _check_examination(config: TrainConfig) -> None:
 
 
 def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:
-    """Whether a finished run, as good as it was asked to be, is asked for nothing more."""
+    """True if a finished run has already passed its examination and no more steps are asked for."""
     from ..training.examinations import GOOD
 
     asked = config.until == "good" and config.total_steps == stored.total_steps
@@ -297,7 +297,7 @@ def _check_edits(folder: RunFolder) -> None:
     key, (then, now) = next(iter(edited.items()))
     more = f" (and {len(edited) - 1} more: {', '.join(list(edited)[1:6])})" if len(edited) > 1 else ""
     raise RunError(
-        f"{folder.path}/config.yaml is not what the run was trained with: {key} was {then!r} and is {now!r}{more}. "
+        f"{folder.path}/config.yaml was changed after the training: {key} was {then!r} and is {now!r}{more}. "
         "Put it back to continue the run, or start a new one with another --out"
     )
 

@@ -53,7 +53,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--quirk NAME=VALUE|FILE.yaml", "add an imperfection, or a file of them", many=True)
     parser.option("--fault TIME:NAME[:JOINT]", "provoke a fault [s after the start]", many=True)
     parser.option("--seed", "random seed (default 0)", common.seed, default=0)
-    parser.option("--seconds", "how long to serve (default: until Ctrl-C)", common.seconds)
+    parser.option("--seconds S", "serve for S seconds (default: until Ctrl-C)", common.seconds)
     parser.switch("--viewer", "show it in a web browser, with buttons for faults")
     common.add_page(parser, "viewer's page")
 

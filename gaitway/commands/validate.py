@@ -16,10 +16,10 @@ Classes do not change PASS or FAIL.
 is the bundle's.
 
 --engine physx or newton, or both with a comma, also lets the policy walk in Isaac Lab 3.0 on a CPU, by the same metrics
-and limits, which then decide the verdict too. --isaaclab-python names the Python that has Isaac Lab, if not this one.
+and limits; its results count in the verdict. --isaaclab-python names the Python that has Isaac Lab, if not this one.
 
 A LEAPP package, as Isaac Lab 3.0 exports it, or any other policy that 'gaitway import' reads is first written as a
-bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read what it notes and guesses.
+bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read its notes and guesses.
 
 --sign KEY signs a bundle that passed (every file and the verdict) for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key by 'ssh-keygen -t ed25519', or a PEM file.

@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Improvement:
-    """How probable it is that a run of ``better`` beats one of ``than``."""
+    """Probability that a run of ``better`` beats one of ``than``."""
 
     better: str
     than: str

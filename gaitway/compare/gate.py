@@ -1,4 +1,4 @@
-"""May the new runs replace the baseline? One answer for scripts."""
+"""Gate: decides whether new runs may replace the baseline. One answer for scripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Check:
     new: int
     baseline: int
     failed: int
-    """How many of the new runs failed; they count as worse than any other."""
+    """Number of new runs that failed; they count as worse than any other."""
 
     def sentence(self) -> str:
         failed = f" ({self.failed} failed)" if self.failed else ""

@@ -17,7 +17,7 @@ from ..runs.folder import RECORD, RunFolder, is_run
 from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
-"""Names of what ``run.json`` says about a run, and its words for them."""
+"""Names of facts about a run, and their keys in ``run.json``."""
 BASELINE = " (baseline)"
 
 
@@ -216,7 +216,7 @@ def _parse(value: str) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """How a setting reads on a page and in a condition."""
+    """Text of a setting, as pages and conditions show it."""
     if value is None:
         return "none"
     if isinstance(value, bool):

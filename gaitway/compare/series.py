@@ -138,7 +138,7 @@ def _evaluation_series(evaluations: tuple[Evaluation, ...], *, best: bool) -> Se
 
 
 def evaluation_kind(evaluations: Sequence[Evaluation]) -> str:
-    """How these evaluations were made, for example "deterministic, 100 episodes"."""
+    """Kind of these evaluations, for example "deterministic, 100 episodes"."""
     kinds = dict.fromkeys("deterministic" if e.deterministic else "stochastic" for e in evaluations)
     counts = sorted({len(e.returns) for e in evaluations})
     span = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

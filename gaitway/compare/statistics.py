@@ -75,7 +75,7 @@ def performance_profile(scores: Scores, thresholds: Array) -> Array:
 
 
 def stratified_indices(counts: Sequence[int], reps: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """For each task, which runs each of ``reps`` resamples draws with replacement: arrays of shape (reps, n)."""
+    """Indices of the runs that ``reps`` resamples draw with replacement, by task: arrays of shape (reps, n)."""
     return [rng.integers(n, size=(reps, n)) for n in counts]
 
 

@@ -53,7 +53,7 @@ def trust_settings(overrides: Sequence[str]) -> None:
 
 
 def read_tree(path: Path) -> dict[str, Any]:
-    """What a ``config.yaml`` says, without the defaults that a later version would add, as JSON gives it back."""
+    """Settings in a ``config.yaml``, without defaults that a later version would add, in JSON's types."""
     tree = json.loads(json.dumps(read_settings(path), default=str))
     assert isinstance(tree, dict)
     return tree

@@ -53,40 +53,46 @@ class TrainConfig:
     """Everything a training run depends on."""
 
     preset: str | None = None
+    """Name of the preset; None without one."""
     world: str
+    """World to train in: a name of 'gaitway list worlds'."""
     algorithm: str = "ppo"
+    """Agent to train: a name of 'gaitway list agents'."""
     seed: int = 0
+    """Seed of all random numbers."""
     num_envs: int = 4096
+    """Environments side by side; typically 256 to 4096 for robots, 1 to 64 for games."""
     total_steps: int = 29_491_200
-    """Environment steps, all environments together; of language tasks, sequences sampled or examples read."""
+    """Environment steps of all environments together; of language tasks, sequences sampled or examples read."""
     until: str = "end"
-    """What ends the training: "end" is ``total_steps``; "good" is an examination, of which every check must hold twice
-    in a row, or ``total_steps``."""
+    """End of the training: "end" after ``total_steps``; "good" once an examination passes every check twice in a row,
+    or after ``total_steps``."""
     least_steps: int = 0
-    """Steps before which no examination ends the training."""
+    """Steps before which an examination does not end the training."""
     examination_interval: int = 500_000
     """Steps between examinations, with ``until`` "good"; typically 0.5 to 5 million."""
     num_threads: int = 0
-    """Threads that step environments, or of a language model's operations; 0 uses every core."""
+    """Threads that step environments, or run a language model's operations; 0 uses every core."""
     evaluation_episodes: int = 0
-    """Deterministic episodes to play, or held-out problems to answer, when the training is over; 0 has none."""
+    """Deterministic episodes, or held-out problems, of the evaluation after the training; 0 skips it."""
     evaluation_interval: int = 0
-    """Steps between further evaluations, of a tenth as many episodes, or of as many problems; 0 has none."""
+    """Steps between evaluations during training, of a tenth as many episodes or as many problems; 0 has none."""
     checkpoint_interval: int = 25
-    """Iterations between checkpoints."""
+    """Iterations between checkpoints; typically 10 to 100."""
     keep_checkpoints: int = 3
+    """Number of the newest checkpoints to keep."""
     agent: Annotated[Any, AGENT_KINDS] = field(default_factory=_ppo)
     """Settings of the agent: one of the dataclasses of ``gaitway_agents``."""
     physics: PhysicsOptions | None = None
-    """How MuJoCo simulates a robot, where it learns there and where it is played; None for other tasks."""
+    """Simulation settings of MuJoCo, in training and in playing; None for tasks without a robot."""
     isaaclab: Annotated[Any, Kinds("gaitway_isaaclab.options:IsaacLabOptions", optional=True)] = None
-    """How Isaac Lab simulates a robot; None in other worlds."""
+    """Simulation settings of Isaac Lab; None in other worlds."""
     language: Annotated[Any, Kinds("gaitway_language.options:LanguageOptions", optional=True)] = None
-    """Which model answers a language task, and through which engine; None for other tasks."""
+    """Model of a language task and the engine that runs it; None for other tasks."""
     tf32: bool = False
     """Multiply matrices in TensorFloat-32 on GPUs that have it, as Isaac Lab's scripts do: 10 bits of mantissa."""
     device: str = "auto"
-    """Where Isaac Lab simulates or a language model is, and the agent learns: "cuda:0", "cpu", or "auto"; other worlds
+    """Device of the agent and of Isaac Lab's simulation or the language model: "cuda:0", "cpu", or "auto"; other worlds
     are on the CPU."""
     task: Annotated[Any, TASKS]
     """Task: one of the classes of :data:`gaitway.domains.table.DOMAINS`."""
@@ -117,7 +123,7 @@ class TrainConfig:
 
     @property
     def environments(self) -> Plays:
-        """What makes environments of the task; others than environments are refused."""
+        """Factory of the task's environments; refuses tasks that have none."""
         return self.domain.environments(self.task)
 
     @property

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to plain data and back: what is written to ``config.yaml`` reads back to an equal tree.
+"""Frozen dataclasses to plain data and back: ``config.yaml`` reads back to an equal tree.
 
 Dataclasses become mappings, tuples become lists and functions ``module:function``. A robot's model file becomes
 ``robot:<name>`` if it is Gaitway's and ``package:<package>/<file>`` if it lies in another package, so that a run folder
@@ -61,12 +61,12 @@ class Kinds:
         return _dataclass_from(found, data, path)
 
     def name_of(self, cls: type) -> str:
-        """What ``kind`` says for a value of ``cls``."""
+        """Name of ``cls`` in the key ``kind``."""
         return cls.__name__ if cls.__name__ in self.paths or self.base is None else f"{cls.__module__}:{cls.__name__}"
 
 
 def named(path: str) -> Any:
-    """What ``module:name`` names; the module is one of ours."""
+    """Object named by ``module:name``; the module is one of ours."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -231,7 +231,7 @@ def _short(data: Any) -> str:
 
 
 def _check_number(data: Any, path: str) -> None:
-    """What no simulator can compute with is refused before one tries; only a clip of a task may have no bound."""
+    """Refusal of numbers that no simulator can compute with; only a task's ``clip`` may be infinite."""
     if isinstance(data, int):
         _expect(abs(data) <= _LARGEST_WHOLE, path, data, "a number that has room in 64 bits")
     elif isinstance(data, float):

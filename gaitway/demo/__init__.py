@@ -12,7 +12,7 @@ from ..hub.library import find, pulled
 BUNDLES = Path(__file__).parent / "bundles"
 MADE_FILE = "made.yaml"
 OURS = "as Gaitway"
-"""Licence of what comes with it."""
+"""Licence of the bundles that come with Gaitway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def _row(name: str, bundle: Path) -> Row:
 
 
 def about(bundle: Path) -> str:
-    """How a bundle was made, as far as it says, and what validation said of it, in lines for a terminal."""
+    """Description of a bundle in lines for a terminal: its origin, as far as recorded, and its verdict."""
     from gaitway_files.yaml_files import read_yaml
     from gaitway_onboard.bundle.contract import Contract, verify_files
     from gaitway_onboard.bundle.verdict import VERDICT_FILE, read_verdict

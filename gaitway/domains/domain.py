@@ -75,15 +75,15 @@ class Domain(ABC):
     settings: ClassVar[tuple[str, ...]] = ()
     """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need and most others must not have."""
     formats: ClassVar[tuple[str, ...]] = ("bundle", "rsl-rl")
-    """What ``gaitway export`` can write of its runs, the usual form first."""
+    """Formats in which ``gaitway export`` can write its runs, the usual one first."""
     watched: ClassVar[str] = "film"
-    """How its runs are looked at: "walk" in a viewer, "film" only, or "chat"."""
+    """Way to watch its runs: "walk" in a viewer, "film" only, or "chat"."""
     distributed: ClassVar[bool] = True
-    """Whether distributed training is supported."""
+    """True if distributed training is supported."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
-    """Where metrics have the parts of the reward, and what they are."""
+    """Prefix of the metrics that are parts of the reward, and their label on reports."""
     shows_parts: ClassVar[bool] = False
-    """Whether the parts of the reward say more than the numbers of the learner."""
+    """True if the parts of the reward are more informative than the learner's metrics."""
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
 
@@ -128,11 +128,11 @@ class Domain(ABC):
         return ConfigError(f"agent {agent!r} {self.unfit}, and {task.name} is {self.kind}: use one of {able}")
 
     def needs(self, world: str) -> Collection[str]:
-        """Those of :attr:`settings` that a task needs in ``world``."""
+        """Names of the :attr:`settings` that a task needs in ``world``."""
         return self.settings
 
     def learns_on_gpu(self, world: str) -> bool:
-        """Whether a GPU is used in ``world`` where there is one."""
+        """True if the agent learns on a GPU in ``world``, where there is one."""
         return False
 
     def device(self, world: str, device: str) -> torch.device:
@@ -167,7 +167,7 @@ class Domain(ABC):
         )
 
     def examiner(self, config: Config) -> Callable[[Learner], Examination]:
-        """What examines the policy of a learner; for configurations that pass :meth:`check_examination`."""
+        """Examiner of a learner's policy, for configurations that pass :meth:`check_examination`."""
         raise NotImplementedError
 
     def start(self, config: Config) -> None:  # noqa: B027
@@ -181,9 +181,9 @@ class Domain(ABC):
         """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with."""
 
     def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
-        """``config`` with what a run's record says was chosen when it began."""
+        """``config`` with the choices in a run's record, made when it began."""
         return config
 
     def environments(self, task: Any) -> Plays:
-        """What makes environments of its tasks, which most kinds have; raises :class:`ConfigError` without any."""
+        """Factory of a task's environments; raises :class:`ConfigError` for kinds of tasks without environments."""
         raise ConfigError(f"{task.name} is {self.kind}, which has no environments")

@@ -38,7 +38,7 @@ class Environments(Plays, Domain):
         return None
 
     def columns(self, config: TrainConfig, signals: Sequence[str]) -> EstimatorColumns:
-        """Where observations hold what an estimator of ``signals`` is about; refuses signals that are not there."""
+        """Columns of the observations that an estimator of ``signals`` reads and predicts; refuses missing signals."""
         raise ConfigError(
             f"agent.model.estimator: {config.task.name} has no critic that sees more than the actor; use "
             "agent.model.estimator=null"
@@ -66,7 +66,7 @@ class Environments(Plays, Domain):
             agent.check_rows(config.num_envs)
 
     def has_mirrors(self, task: Any) -> bool:
-        """Whether the task's robot is symmetric."""
+        """True if the task's robot is symmetric."""
         return False
 
     def preflight(self, config: TrainConfig) -> TrainConfig:

@@ -65,7 +65,7 @@ class Games(Environments):
 
 
 def _console(observation: Any) -> Frame:
-    """What the agent sees last, in grey."""
+    """Last image that the agent observed, in grey."""
     import numpy as np
 
     seen = observation["policy"][0]

@@ -1,4 +1,4 @@
-"""How Gymnasium's tasks and Atari games are trained unless told otherwise.
+"""Default training settings of Gymnasium's tasks and Atari games.
 
 The settings of each agent on each kind of task are in the agents' own packages, with their sources; here they meet the
 number of environments and of steps, and what few tasks need beyond their kind.
@@ -59,14 +59,14 @@ def gym_settings(task: GymTask, agent: str, default: Any) -> dict[str, Any]:
 
 
 def game_settings(task: AtariTask, agent: str, default: Any) -> dict[str, Any]:
-    """The same for a game of Atari."""
+    """Default training settings of an Atari game."""
     settings = {"total_steps": 10_000_000, "evaluation_episodes": 10, "num_threads": 0}
     kind = agents.PPO_ATARI if task.observation == "image" else agents.PPO_CLASSIC
     return COMMON | settings | _settings("atari", agent, default, kind)
 
 
 def _settings(name: str, agent: str, default: Any, kind: PPOConfig) -> dict[str, Any]:
-    """What an agent changes of the common settings; ``kind`` is PPO on tasks like the one called ``name``."""
+    """Changes that an agent makes to the common settings; ``kind`` is PPO's configuration for tasks like ``name``."""
     if isinstance(default, PPOConfig):
         return _on_policy(name, agent, default, kind)
     if isinstance(default, DQNConfig):
@@ -115,7 +115,7 @@ def _with_tricks(config: PPOConfig, tricks: PPOConfig) -> PPOConfig:
 
 
 def _quick(config: PPOConfig) -> PPOConfig:
-    """With convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
+    """Settings with convolutions in bfloat16 on CPUs that have it: nearly twice as fast."""
     quick = config.model.share_encoder and agents.has_bfloat16(torch.device("cpu"))
     return agents.in_bfloat16(config) if quick else config
 

@@ -1,4 +1,4 @@
-"""What a user gives with a task: a domain makes its settings of it."""
+"""Request of a user for a task: its name with options. A domain turns it into settings."""
 
 from __future__ import annotations
 

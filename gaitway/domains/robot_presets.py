@@ -1,4 +1,4 @@
-"""How robots are trained unless told otherwise: the training half of each preset. The task half is in gaitway_tasks."""
+"""Default training settings of robots: the training half of each preset. The task half is in gaitway_tasks."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def isaac_lab_settings(task: Task, *, newer: bool) -> dict[str, Any]:
 
 
 def _has_hidden_velocity(task: Task) -> bool:
-    """Whether the critic sees the base's velocity and the actor does not."""
+    """True if the critic observes the base velocity and the actor does not."""
     groups = task.observations
     return "critic" in groups and "base_lin_vel" in groups["critic"].terms.keys() - groups["policy"].terms.keys()
 

@@ -198,7 +198,7 @@ class Robots(Environments):
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         if config.until == "good":
             yield (
-                f"training ends when all checks of an examination hold twice in a row, after {config.total_steps:,} "
+                f"training ends when all checks of an examination pass twice in a row, after {config.total_steps:,} "
                 "steps at the latest"
             )
         yield from backend(config.world).notes(config, continued=continued)

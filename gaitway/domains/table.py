@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """Where a domain is, and the class of its tasks, both as ``module:Class``; where such tasks can happen."""
+    """Entry of a domain: its class and the class of its tasks as ``module:Class``, and the worlds of these tasks."""
 
     domain: str
     task: str
     worlds: Collection[str]
     name: str
-    """What one of its tasks is called in messages."""
+    """Name of one of its tasks in messages."""
     options: tuple[str, ...] = ()
     """Options of ``gaitway train`` that only its tasks have, as the command line's parser names them."""
 
@@ -42,7 +42,7 @@ DOMAINS = (
         ("model", "rollout", "server", "lora", "reward_model"),
     ),
 )
-"""In the order in which they are asked for a name."""
+"""Domains, in the order in which they are asked for a name."""
 TASKS = Kinds(*(row.task for row in DOMAINS))
 
 
@@ -67,7 +67,7 @@ def domain_of(task: Any) -> Domain:
 
 
 def worlds_of(task: Any) -> tuple[str, ...]:
-    """Where a task can happen, the usual place first."""
+    """Worlds in which a task can run, the default first."""
     return tuple(_row_of(task).worlds)
 
 

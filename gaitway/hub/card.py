@@ -18,7 +18,7 @@ LICENCE_IDS = (
     "apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause", "bsd-3-clause-clear", "cc-by-4.0", "cc-by-sa-4.0",
     "cc-by-nc-4.0", "cc-by-nc-sa-4.0", "cc0-1.0", "gpl-3.0", "lgpl-3.0", "mpl-2.0", "unlicense",
 )  # fmt: skip
-"""Those of the hub's identifiers that robots and policies have; others are ``other``."""
+"""Identifiers of the hub for licences of robots and policies; others are ``other``."""
 
 
 def licence_of(contract: Any, names: list[str]) -> str:

@@ -96,7 +96,7 @@ class HuggingFacePlace:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's own bars of progress."""
+    """Context without the library's own progress bars."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()

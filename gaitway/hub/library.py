@@ -1,4 +1,4 @@
-"""Where pulled bundles are kept, and which there are."""
+"""Library of pulled bundles: its folder, and a search in it."""
 
 from __future__ import annotations
 

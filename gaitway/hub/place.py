@@ -1,4 +1,4 @@
-"""What a place of published bundles does, whether it is a folder, a file server or the Hugging Face hub."""
+"""Interface to a place of published bundles: a folder, a file server or the Hugging Face hub."""
 
 from __future__ import annotations
 

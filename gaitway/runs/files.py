@@ -1,4 +1,4 @@
-"""What :mod:`gaitway_files.writing` does, with a disk's errors as messages to the user."""
+"""Writing of files as in :mod:`gaitway_files.writing`, with disk errors turned into messages to the user."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class RunLock:
 
 
 def _is_at(file: int, path: Path) -> bool:
-    """Whether the open ``file`` is what ``path`` names."""
+    """True if ``path`` still names the open ``file``."""
     try:
         return os.path.samestat(os.fstat(file), os.lstat(path))
     except OSError:

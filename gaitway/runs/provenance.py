@@ -1,4 +1,4 @@
-"""Where a result came from: commit, versions, machine."""
+"""Provenance of a result: commit, versions, machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """What the run's speed depends on. No names of hosts or users."""
+    """Facts of the machine that determine a run's speed. No names of hosts or users."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),

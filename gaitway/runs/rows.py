@@ -22,7 +22,7 @@ class RunWarning(UserWarning):
 
 @dataclass
 class Rows:
-    """What a file holds. A last line that a crash cut short is neither a row nor damage."""
+    """Contents of a file of rows. A last line cut short by a crash is neither a row nor damage."""
 
     path: Path
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Rows:
 
     @property
     def damage(self) -> str:
-        """Which lines are damaged, in words."""
+        """Description of the damaged lines."""
         numbers = list(self.damaged)
         shown = ", ".join(map(str, numbers[:5])) + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
         return f"line {shown} is not a row" if len(numbers) == 1 else f"lines {shown} are not rows"

@@ -49,7 +49,7 @@ class Evaluator(ABC):
         self.every.steps = self.trainer.steps
 
     def is_due(self) -> bool:
-        """Whether an ``evaluation_interval`` has gone by; True once for each."""
+        """True once for each ``evaluation_interval`` that has passed."""
         return self.every.is_due(self.trainer.steps)
 
     @abstractmethod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
 
 GOOD = "good"
-"""Why a training ended that an examination ended, in its record; others ended by ``total_steps``."""
+"""Recorded reason of a training that ended by a passed examination; others end by ``total_steps``."""
 
 
 class Examinations:

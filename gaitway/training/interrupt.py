@@ -21,7 +21,7 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Within the block the first signal is only noted; a second one acts as usual."""
+    """Context in which the first signal is only noted; a second one acts as usual."""
     request = StopRequest()
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -41,7 +41,7 @@ def stop_requests() -> Iterator[StopRequest]:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Within the block SIGTERM is an exception, so that what must be undone is undone: the exit code is 143."""
+    """Context in which SIGTERM is an exception, so that clean-up runs; the exit code is 143."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         signal.signal(number, previous)

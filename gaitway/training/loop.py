@@ -35,7 +35,7 @@ class TrainingFailed(NotDone):
 
 @dataclass
 class Effort:
-    """What a training has done and taken so far, the parts before it was continued included."""
+    """Progress and time of a training so far, including the parts before it was continued."""
 
     iteration: int = 0
     wall: float = 0.0
@@ -133,7 +133,7 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
 
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
-    """What every process but the first does in :func:`train`: the same iterations, and no records."""
+    """Work of every process but the first in :func:`train`: the same iterations, without records."""
     torch.set_num_threads(1)
     trainer = config.environments.trainer(config if run is None else config.domain.as_begun(config, run.record))
     found = None if run is None else run.load_checkpoint()
@@ -147,7 +147,7 @@ def train_along(config: TrainConfig, run: RunFolder | None) -> int:
 
 
 def _asked_to_stop(stop: StopRequest, good: bool = False) -> bool:
-    """Whether any process was, or has found the policy ``good``; they stop before the same iteration."""
+    """True if any process was asked to stop or found the policy ``good``; all stop before the same iteration."""
     return distributed.any_of(good or stop.signal is not None, torch.device("cpu"))
 
 

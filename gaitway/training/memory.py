@@ -1,4 +1,4 @@
-"""Whether a training has room on this machine, said before anything is built.
+"""Check before anything is built that a training fits into this machine's memory.
 
 The estimate is a lower bound, of what grows with the settings: a training that is refused cannot have worked. One of a
 language model from a folder or the hub has an estimate of its own, :mod:`gaitway_language.memory`.

@@ -135,7 +135,7 @@ class Summary:
 
 
 class Forecast:
-    """How long a training will take on this machine, from its first iterations; said once.
+    """Forecast of a training's duration on this machine, from its first iterations; printed once.
 
     The first iteration counts for nothing, since much is loaded in it. Nor do those in which nothing is learnt yet.
     """
@@ -177,7 +177,7 @@ def about(seconds: float) -> str:
 
 
 class Lines(Progress):
-    """A line every few seconds, for logs and pipes."""
+    """Progress as a line every few seconds, for logs and pipes."""
 
     def __init__(self, config: TrainConfig, steps: int):
         self.summary, self.last = Summary(config, steps), -LINE_INTERVAL_S

@@ -1,4 +1,4 @@
-"""How well robots follow their commands, and how often they fall."""
+"""Measures of robots: tracking errors of their commands, and falls."""
 
 from __future__ import annotations
 

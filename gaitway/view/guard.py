@@ -1,4 +1,4 @@
-"""Who may steer a page, and with what: browsers that show the page itself, with values that its controls can have.
+"""Access control of a page: only browsers that show the page itself may steer it, with values its controls allow.
 
 A page of another site that is open in the same browser can reach a server on this computer. So requests must name this
 computer as their host, which one that was rebound by DNS does not, and those that say where they come from must come
@@ -53,7 +53,7 @@ def guarded(host: str, port: int, token: str) -> Iterator[None]:
 
 
 def _may(request: Any, cookie: str, token: str) -> bool:
-    """Whether a request has the token, in its address or in a cookie."""
+    """True if a request has the token, in its address or in a cookie."""
     given = parse_qs(urlsplit(request.path).query).get(TOKEN, [])
     for text in request.headers.get_all("Cookie"):
         with contextlib.suppress(CookieError):
@@ -62,7 +62,7 @@ def _may(request: Any, cookie: str, token: str) -> bool:
 
 
 def refusal(headers: Any, host: str) -> str | None:
-    """Why a request with these headers is refused, or None. Programs that are no browsers send no origin."""
+    """Reason to refuse a request with these headers, or None. Programs that are no browsers send no origin."""
     asked, origins = headers.get_all("Host"), headers.get_all("Origin")
     if len(asked) != 1 or not _is_here(name := _name(f"//{asked[0]}"), host):
         return "this server is not known by that name"
@@ -79,7 +79,7 @@ def _name(address: str) -> str:
 
 
 def _is_here(name: str, host: str) -> bool:
-    """Whether ``name`` can only stand for this computer: no name that others can point here."""
+    """True if ``name`` can only stand for this computer: no name that others can point here."""
     own = platform.node().lower()
     if name in ("localhost", host.lower(), own, f"{own}.local") and name:
         return True
@@ -109,7 +109,7 @@ def restrict(server: Any) -> None:
 
 
 def can_be(handle: Any, value: Any) -> bool:
-    """Whether a control of a page can have this value."""
+    """True if a control of a page can have this value."""
     props, now = handle._impl.props, handle.value
     if isinstance(now, bool):
         return isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""What runs on a robot's computer: numpy, onnxruntime, yaml and the transport's library; no torch and no simulator.
+"""Software for a robot's own computer: numpy, onnxruntime, yaml and the transport's library; no torch and no simulator.
 
 Of Gaitway's other packages it imports only ``gaitway_files``: the bounded readers and the record of a robot's hardware.
 

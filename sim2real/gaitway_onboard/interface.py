@@ -1,4 +1,4 @@
-"""What a robot, real or simulated, offers to the on-board half. A transport implements :class:`RobotInterface`."""
+"""Interface of a robot, real or simulated, to the on-board half. A transport implements :class:`RobotInterface`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Array = NDArray[np.floating]
 
 @dataclass(slots=True)
 class Health:
-    """What a robot says of itself beside its motion. None, or empty, is what its wire does not tell."""
+    """Health of a robot: its own reports beside its motion. None, or empty, if its wire does not tell."""
 
     tick: int | None = None
     """The robot's own clock, as it counts; one that stands still means that an old state is being repeated."""
     imu_tick: int | None = None
-    """The same of the IMU, where it has a message of its own."""
+    """Clock of the IMU, where it has a message of its own."""
     tick_rate: float | None = None
-    """How often that clock ticks [1/s], where it is known."""
+    """Rate of that clock's ticks [1/s], where it is known."""
     behind: float = 0.0
-    """How much older than a state before it a state was at most, by that clock [s]; such a state is not used."""
+    """Largest age of a state relative to a state before it, by that clock [s]; such a state is not used."""
     corrupt: int = 0
     """States dropped since the start because their checksum was wrong."""
     motor_temperature: Array | None = None
@@ -35,20 +35,20 @@ class Health:
     battery: float | None = None
     """State of charge, of 1."""
     other_writers: tuple[str, ...] = ()
-    """Who else writes commands to this robot, now; :func:`RobotInterface.read` need not look every time."""
+    """Other programs that write commands to this robot now; :func:`RobotInterface.read` need not look every time."""
     taken_by: str = ""
     """Name of the robot's own controller where it is active again, and drives the motors."""
     source: str = ""
-    """Who writes the states, where the wire tells it."""
+    """Writer of the states, where the wire tells it."""
     other_sources: tuple[str, ...] = ()
-    """Who else writes states of this robot, now or since it was connected; what they write is not used."""
+    """Other writers of this robot's states, now or since it was connected; their states are not used."""
     remote: Remote | None = None
 
 
 BUTTONS = (
     "R1", "L1", "start", "select", "R2", "L2", "F1", "F2", "A", "B", "X", "Y", "up", "right", "down", "left",
 )  # fmt: skip
-"""Of a transmitter, from the lowest bit of its message on."""
+"""Buttons of a transmitter, from the lowest bit of its message on."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Remote:
     """Right and up are positive."""
     right: tuple[float, float] = (0.0, 0.0)
     buttons: frozenset[str] = frozenset()
-    """Of :data:`BUTTONS`."""
+    """Pressed buttons, names of :data:`BUTTONS`."""
 
 
 def pressed(bits: int) -> frozenset[str]:
@@ -85,7 +85,7 @@ class Signals:
     gyro: Array
     """Angular velocity in the base frame [rad/s], (3,)"""
     stamp: float
-    """When the sensors were read, on the robot's :meth:`RobotInterface.clock` [s]"""
+    """Time at which the sensors were read, on the robot's :meth:`RobotInterface.clock` [s]"""
     base_lin_vel: Array | None = None
     """Estimate of the base's velocity in the base frame [m/s], (3,); for policies that ask for it"""
     height_scan: Array | None = None
@@ -93,9 +93,9 @@ class Signals:
     accelerometer: Array | None = None
     """Specific force in the base frame [m/s^2], (3,): (0, 0, 9.81) at rest"""
     joint_torque: Array | None = None
-    """What the drives believe to exert [N m], (J,)"""
+    """Torques that the drives report [N m], (J,)"""
     foot_force: Array | None = None
-    """Of the feet's own sensors, in the sensors' unit, (F,)"""
+    """Readings of the feet's own sensors, in the sensors' unit, (F,)"""
     health: Health | None = None
 
 
@@ -151,7 +151,7 @@ class HardwareInterface(RobotInterface, Protocol):
         ...
 
     def safe_stop(self) -> SafeStop | None:
-        """What stops this robot without its controller; it must be connected.
+        """Message that stops this robot without its controller; it must be connected.
 
         None if no fixed message does: then nothing can stop the robot once its controller is killed.
         """
@@ -164,7 +164,7 @@ class HardwareInterface(RobotInterface, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SafeStop:
-    """What stops a robot when its controller cannot: plain data that a guardian process gets as JSON.
+    """Safe stop of a robot whose controller cannot stop it: plain data that a guardian process gets as JSON.
 
     The transport makes it. The guardian calls ``sender(**settings)`` in its own process and sends with what it gets.
     """
@@ -176,21 +176,21 @@ class SafeStop:
     period: float = 0.002
     """Time between two messages [s]."""
     seconds: float = 1.0
-    """How long they are sent at least [s]; as long as the controller hangs, if that is longer."""
+    """Shortest time for which they are sent [s]; as long as the controller hangs, if that is longer."""
 
 
 class StopSender(Protocol):
     """A channel to the robot that is open and silent. Raises ValueError where it cannot be opened."""
 
     identity: str
-    """Who this sender is to others on the channel; "" where a channel does not tell its senders apart."""
+    """Identity of this sender on the channel; "" where a channel does not tell its senders apart."""
 
     def send(self) -> None:
         """Send the stop once. Does not block."""
         ...
 
     def arrived(self) -> bool | None:
-        """Whether the robot has acknowledged what was sent; None if this channel cannot tell."""
+        """True if the robot has acknowledged the message; None if this channel cannot tell."""
         ...
 
     def close(self) -> None: ...

@@ -1,1 +1,1 @@
-"""How a policy leaves simulation: export, validate, twin and the on-board half. Importing this imports no torch."""
+"""Path of a policy from simulation to a robot: export, validate, twin and the on-board half. Imports no torch."""

@@ -15,7 +15,7 @@ ROS2 = "ros2"
 
 
 def hardware_from(robot: Robot) -> Hardware | None:
-    """What the on-board half must know of this robot; None if its facts do not say how it is driven."""
+    """Hardware that the on-board half must know of this robot; None if its definition leaves out the hardware."""
     if robot.hardware is None:
         return None
     return dataclasses.replace(robot.hardware, joint_limits=_limits(robot))
@@ -26,11 +26,11 @@ def _limits(robot: Robot) -> dict[str, tuple[float, float]]:
 
 
 HARDWARE = {found.name: found for robot in ROBOTS.values() if (found := hardware_from(robot)) is not None}
-"""What is driven over its own wire. "ros2" is none of them: its joints are its configuration's."""
+"""Robots with a wire of their own. "ros2" is not here: its joints are in its configuration."""
 
 
 def hardware_of(name: str, config: Path | None = None) -> Hardware:
-    """What ``--robot`` calls ``name``: one of :data:`HARDWARE`, "ros2", or ``module:object`` of a robot elsewhere.
+    """Hardware for ``--robot``: one of :data:`HARDWARE`, "ros2", or ``module:object`` of a robot elsewhere.
 
     ``config`` is the file that describes a robot on ROS 2, and only such a robot. Raises :class:`DeployError`, and
     :class:`gaitway_files.trust.TrustError` for a module that the user did not name.

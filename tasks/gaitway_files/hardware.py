@@ -1,4 +1,4 @@
-"""How a robot is driven over its wire: motor slots, modes and limits. Data only.
+"""Hardware of a robot as its wire sees it: motor slots, modes and limits. Data only.
 
 A robot's definition writes it down, and the on-board half reads it on the robot's computer.
 """
@@ -41,7 +41,7 @@ class Hardware:
     mode_machines: Mapping[int, str] = field(default_factory=dict)
     """Values of ``mode_machine`` that this definition fits, and what they mean; empty where the wire has none."""
     mode_pr: int = 0
-    """How parallel ankles and waists are driven, "unitree_hg" only: 0 by pitch and roll, 1 by their two motors."""
+    """Drive mode of parallel ankles and waists, "unitree_hg" only: 0 by pitch and roll, 1 by their two motors."""
     feet: tuple[str, ...] = ()
     """Foot under each force sensor, in the order of the wire; empty where there are none."""
     imu_joint: str | None = None
@@ -55,7 +55,7 @@ class Hardware:
     min_battery: float = 0.1
     """State of charge, from 0 to 1, below which no policy starts and a running one ends."""
     wire: Any = None
-    """What only the transport reads, such as the configuration of a robot on ROS 2."""
+    """Settings that only the transport reads, such as the configuration of a robot on ROS 2."""
 
     def __post_init__(self) -> None:
         joints = self.joint_names

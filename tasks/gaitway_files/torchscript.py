@@ -62,7 +62,7 @@ class ScriptArchive:
 
 
 def parse_torchscript(content: bytes, name: object) -> ScriptArchive:
-    """What an archive of ``torch.jit.save`` holds; ``name`` is what a :class:`FileError` calls it."""
+    """Contents of an archive of ``torch.jit.save``; a :class:`FileError` calls the archive ``name``."""
     if len(content) > ARCHIVE_BYTES:
         raise FileError(name, f"has {size(len(content))}; at most {size(ARCHIVE_BYTES)} are read")
     if content[:4] != b"PK\3\4":

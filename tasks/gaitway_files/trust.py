@@ -24,7 +24,7 @@ from typing import Any
 from .errors import UserError
 
 OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
-"""Where the functions of ours are that a configuration may name."""
+"""Modules of ours whose functions a configuration may name."""
 ARGUMENTS = ({"world"}, {"prompts", "completions"})
 """Arguments of terms of robots and of rewards of texts."""
 BROUGHT = ("run.json", "contract.yaml")
@@ -45,7 +45,7 @@ def trust(*modules: str) -> None:
 
 
 def is_own(module: str) -> bool:
-    """Whether ``module`` is one of ours that has terms."""
+    """True if ``module`` is one of ours that has terms."""
     return any(module == name or module.startswith(f"{name}.") for name in OWN_TERMS)
 
 
@@ -126,7 +126,7 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
 
 
 def object_named(name: str) -> Any:
-    """What the user called ``module:object``: a task or a robot of another package.
+    """Task or robot of another package that the user named as ``module:object``.
 
     Raises :class:`TrustError` unless the user named the module, and ValueError if there is no such object.
     """
@@ -174,13 +174,13 @@ def packaged_file(name: str) -> Path:
 
 
 def _is_term(found: Any, module: ModuleType) -> bool:
-    """Whether a function of ours is one that tasks call, and not one of its helpers."""
+    """True if a function of ours is one that tasks call, and not one of its helpers."""
     known = found.__module__ == module.__name__ and not found.__name__.startswith("_")
     return known and any(arguments <= set(inspect.signature(found).parameters) for arguments in ARGUMENTS)
 
 
 def _place(top: str) -> str:
-    """Where the module would come from, for messages."""
+    """Origin of the module, for messages."""
     with _here_too():
         places = _places(top)
     return f" ({places[0]})" if places else " (not installed here)"

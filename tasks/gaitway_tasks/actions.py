@@ -39,7 +39,7 @@ class Action(ABC):
         """The function from actions (N, A) to joint targets [rad], (N, J), in canonical order."""
 
     def as_joint_positions(self) -> JointPositionAction | None:
-        """The same as one number for each joint, which bundles, mirrors and Isaac Lab can have; None if it is none."""
+        """Action as one number for each joint, which bundles, mirrors and Isaac Lab can have; None if it is none."""
         return None
 
 

@@ -29,11 +29,11 @@ class Command(ABC):
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
     """Shortest and longest time between two draws [s]."""
     acceleration: tuple[float, float, float] | None = None
-    """How fast an exported policy changes vx, vy and yaw rate, per second; None does not limit them."""
+    """Largest change per second of vx, vy and yaw rate in an exported policy; None does not limit them."""
     margin: float = 0.0
     """Share by which training draws beyond the ranges."""
     mirror: ClassVar[str | None] = None
-    """How the numbers look in a mirror, a key of :data:`.symmetry.SIGNS`; None if symmetry cannot be used with it."""
+    """Key of :data:`.symmetry.SIGNS` that mirrors the numbers; None if symmetry cannot be used with it."""
 
     @abstractmethod
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -44,7 +44,7 @@ class Command(ABC):
         return CommandSampler(self, world, generator)
 
     def steered(self) -> Command:
-        """The same for an operator, who alone changes its numbers."""
+        """Command for an operator, who alone changes its numbers."""
         return self
 
     def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:

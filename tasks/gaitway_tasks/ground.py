@@ -18,7 +18,7 @@ import numpy as np
 from gaitway_files.errors import UserError
 
 Array = Any
-"""Of numpy or of torch."""
+"""Array of numpy or of torch."""
 
 KINDS = (
     "gaitway_tasks.ground:Plane",
@@ -39,11 +39,11 @@ class Ground(ABC):
 
     friction: float = 1.0
     flat: ClassVar[bool] = False
-    """Whether it is z = 0 everywhere."""
+    """True if it is z = 0 everywhere."""
 
     @property
     def title(self) -> str:
-        """For people, such as "stairs up, 10 cm"."""
+        """Title for people, such as "stairs up, 10 cm"."""
         return type(self).__name__
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Ground(ABC):
         return self.above(pos) * self.normal(pos[..., :2])[..., 2]
 
     def higher(self, xy: Array, reach: float) -> Array:
-        """How much higher the ground is ``reach`` [m] around ``xy`` at most, at least 0 [m], (N, ...)."""
+        """Largest rise of the ground within ``reach`` [m] around ``xy``, at least 0 [m], (N, ...)."""
         here = self.height(xy)
         return functools.reduce(library(xy).maximum, self._around(xy, reach), here) - here
 
@@ -96,7 +96,7 @@ class Ground(ABC):
         return lib.stack((-rise_x / length, -rise_y / length, 1.0 / length), -1)
 
     def scan(self, points: Array, pos: Array, yaw: Array) -> Array:
-        """What a height sensor sees before noise: height of ``pos`` (N, 3) above the ground at each point [m], (N, P).
+        """Noise-free readings of a height sensor: height of ``pos`` (N, 3) above the ground at each point [m], (N, P).
 
         ``points`` (P, 2) [m] are from ``pos``, turned by ``yaw`` (N,) [rad].
         """
@@ -105,7 +105,8 @@ class Ground(ABC):
         return pos[:, 2:] - self._at(pos[:, :1] + cos * px - sin * py, pos[:, 1:2] + sin * px + cos * py)
 
     def origin(self, env_ids: Array, offset: Array = 0.0) -> Array:
-        """Where environments ``env_ids`` (n,) start, on the ground ``offset`` (n, 2) from the middle [m], (n, 3)."""
+        """Starting points of environments ``env_ids`` (n,), on the ground ``offset`` (n, 2) from the middle [m], (n,
+        3)."""
         lib = library(env_ids)
         xy = 0.0 * lib.stack((env_ids, env_ids), -1) + offset
         return lib.stack((xy[:, 0], xy[:, 1], self.height(xy)), -1)
@@ -124,7 +125,7 @@ class Ground(ABC):
         """Keep the bases of all environments on the ground: ``position`` (N, 2) [m] may be changed in place."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint keeps of a ground that changes."""
+        """State of a changing ground for checkpoints."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -191,7 +192,7 @@ def _plane(spec: Any, **pose: Any) -> Any:
 
 
 def _everywhere(xy: Array, values: tuple[float, ...]) -> Array:
-    """The same ``values`` at all ``xy``."""
+    """``values`` repeated at all ``xy``."""
     return library(xy).stack([0.0 * xy[..., 0] + float(value) for value in values], -1)
 
 

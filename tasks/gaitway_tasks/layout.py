@@ -1,4 +1,4 @@
-"""Where each term stands in the observation of a group."""
+"""Layout of observations: the columns of each term in its group."""
 
 from __future__ import annotations
 

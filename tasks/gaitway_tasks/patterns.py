@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the regular expression ``pattern`` matches all of ``name``. Raises ``ValueError`` for an invalid one."""
+    """True if the regular expression ``pattern`` matches all of ``name``. Raises ``ValueError`` for an invalid one."""
     try:
         return re.fullmatch(pattern, name) is not None
     except (re.error, TypeError) as error:

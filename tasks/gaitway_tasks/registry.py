@@ -100,7 +100,7 @@ def learner_of(task: Task) -> Learner:
 
 
 def is_outside(name: str) -> bool:
-    """Whether ``name`` is a ``module:object``, a task of another package."""
+    """True if ``name`` is a ``module:object``, a task of another package."""
     return OUTSIDE.fullmatch(name) is not None
 
 

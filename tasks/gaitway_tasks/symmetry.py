@@ -41,7 +41,7 @@ class MirrorGroup:
 
 
 def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
-    """How ``mirror`` acts on values in canonical joint order."""
+    """Signed permutation of values in canonical joint order by ``mirror``."""
     swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     perm, sign = [], []
     for name in robot.joint_names:

@@ -20,7 +20,8 @@ class Signal(NamedTuple):
     """``observation_type`` of Isaac Lab's IO descriptors."""
     unit: str
     measured: bool = False
-    """Whether it is measured (joint encoders, IMU) or known (the operator's command, the policy's last action)."""
+    """True if it is measured (joint encoders, IMU), False if it is known (the operator's command, the policy's last
+    action)."""
     input: str | None = None
     """Name of the bundle input for this signal."""
 
@@ -53,7 +54,7 @@ class Observation(NamedTuple):
     unit: str | None = None
     """Unit that Isaac Lab 2.3.2 gives for this function."""
     inverse: str | None = None
-    """How to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity", "last action" or
+    """Way to compute the signal from the term: "same", "plus default pose", "plus offset", "gravity", "last action" or
     "clock"; None if it cannot be computed."""
 
 

@@ -40,7 +40,7 @@ PROCESSES = 2
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict[str, list[Any]]:
-    """What every job below returned in each of the processes of one group."""
+    """Results of every job below in each of the processes of one group."""
     folder = tmp_path_factory.mktemp("processes")
     mp.spawn(_process, (folder,), nprocs=PROCESSES)
     ranks = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(PROCESSES)]

@@ -93,7 +93,7 @@ def test_the_actor_finds_the_best_action_for_each_observation():
 
 def test_credit_reaches_an_earlier_action():
     def rule(state: Tensor, action: Tensor, age: Tensor):
-        """What is done at observation 0 is observed, offset by 5, and judged two steps later."""
+        """Rule of a delayed reward: an action at observation 0 is observed, offset by 5, and judged two steps later."""
         first = age == 0
         reward = torch.where(age == 2, -(state[:, 0] - 5.0 - 0.7).square(), torch.zeros(()))
         return torch.where(first[:, None], 5.0 + action, state), reward, age == 2

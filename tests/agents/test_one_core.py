@@ -61,7 +61,7 @@ def parameters(policy: nn.Module) -> list[nn.Parameter]:
 
 
 def make_sequences() -> tuple[Batch, Tensor]:
-    """What an older policy has sampled, and the reward of each token; advantages are still missing."""
+    """Samples of an older policy, and the reward of each token; advantages are still missing."""
     g = torch.Generator().manual_seed(1)
     tokens = torch.randint(VOCABULARY, (4, LENGTH), generator=g)
     noise, reference, values, rewards, weights = torch.randn(5, 4, LENGTH, generator=g, dtype=torch.float64)

@@ -27,7 +27,7 @@ def make_policy(seed: int = 0) -> ActorCritic:
 
 @torch.no_grad()
 def make_batch(policy: ActorCritic, rows: int = 101, seed: int = 1) -> Batch:
-    """What a rollout of ``policy`` would have left behind."""
+    """Batch as a rollout of ``policy`` would leave it."""
     torch.manual_seed(seed)
     observations = {"policy": torch.randn(rows, 5), "critic": torch.randn(rows, 7)}
     mean, std = policy.distribution(observations)

@@ -1,4 +1,4 @@
-"""What rsl_rl is told, and what it is spared: settings, environments it cannot learn from, a missing package."""
+"""Settings of rsl_rl, refusal of environments that it cannot learn from, and a missing package."""
 
 from __future__ import annotations
 

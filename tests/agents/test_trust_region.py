@@ -51,7 +51,7 @@ def make_policy(
 
 @torch.no_grad()
 def make_batch(policy: ActorCritic, rows: int = 64, seed: int = 1) -> Batch:
-    """What a rollout of ``policy`` would have left behind, with advantages that prefer some actions to others."""
+    """Batch as a rollout of ``policy`` would leave it, with advantages that prefer some actions to others."""
     generator = torch.Generator().manual_seed(seed)
     observations = {name: torch.randn(rows, n, generator=generator) for name, n in (("policy", 5), ("critic", 7))}
     distribution = policy.distribution(observations)

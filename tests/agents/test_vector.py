@@ -126,7 +126,7 @@ def test_a_death_at_the_time_limit_is_a_death():
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_statistics_of_the_environments_own(mode):
-    """What lies beneath reward wrappers is what counts."""
+    """Statistics beneath reward wrappers count."""
 
     def make() -> gymnasium.Env:
         env = RecordEpisodeStatistics(Counting(3))

@@ -37,7 +37,7 @@ CONFIG = PPOConfig(
 
 
 def random_rollout(seed: int, steps: int, envs: int) -> dict[str, Tensor]:
-    """Where an episode goes on, the next value is that of the next step."""
+    """Rollout with random episode ends; the next value is the next step's, except at an end."""
     g = torch.Generator().manual_seed(seed)
     rewards, values, finals = torch.randn(3, steps, envs, generator=g, dtype=torch.float64)
     last = torch.randn(1, envs, generator=g, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Whether a command of a page would be understood, found out without running it."""
+"""Check that a command of a page would be understood, without running it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ELSEWHERE = {
 }
 """Programs that are not ours and say nothing about us."""
 STANDS_FOR = {"<run>": "2026-01-31_12-00-00", "TASK": "hopper", "AGENT": "ppo", "N": "2", "PYTHON": "python3"}
-"""What is typed in the place of a word in a sentence."""
+"""Replacements of the words in a sentence that stand for others."""
 
 
 def check(command: Command) -> None:
@@ -193,7 +193,7 @@ def _check_isaaclab(words: list[str]) -> None:
 
 
 def commands_of_make(*targets: str) -> list[Command]:
-    """What ``make`` would run for ``targets`` in an installed checkout."""
+    """Commands that ``make`` would run for ``targets`` in an installed checkout."""
     done = subprocess.run(
         ["make", "-n", "-B", "-C", str(ROOT), "VENV=.venv", *targets], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""What the Python of each page takes for granted."""
+"""Names that the Python of each page takes for granted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages tell a reader to type: commands, snippets, options, links, each with its page and line."""
+"""Parts of the pages that a reader can type or follow: commands, snippets, options, links, each with page and line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-DOCS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+DOCS = sorted(
+    str(path.relative_to(ROOT)) for folder in ("docs", "docs/benchmarks") for path in (ROOT / folder).glob("*.md")
+)
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *DOCS)
 
 PROGRAM = re.compile(
     r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab(\.sh)?|torchrun|source|ip|ping|ssh|apt|git|docker)\s"
 )
-"""How a line begins that is to be typed, in a block or in a sentence."""
+"""Beginning of a line to be typed, in a block or in a sentence."""
 SYNOPSIS = re.compile(r"(^|\s)\[|\.\.\.|\b[A-Z]+\|[A-Z]|\||<run>")
-"""What stands in a pattern of a command, which nobody types as it is."""
+"""Marks of a pattern of commands, which nobody types as it is."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Command:
     line: int
     text: str
     refusal: str = ""
-    """What a transcript shows the command to be refused with."""
+    """Refusal that a transcript shows for the command."""
     in_sentence: bool = False
     """It may be mentioned without what it cannot do without."""
 
@@ -88,7 +90,7 @@ def blocks(page: str) -> Iterator[Snippet]:
 
 
 def block_commands(page: str) -> Iterator[Command]:
-    """What is typed, without what is printed. Raises ValueError for a line between commands that is neither."""
+    """Typed lines of a page, without the printed ones. Raises ValueError for a line that is neither."""
     for block in blocks(page):
         lines = block.text.splitlines()
         if block.language or not any(PROGRAM.match(f"{line} ") for line in lines):

@@ -1,4 +1,4 @@
-"""How a command of a page is run in a second or two: the one table of rewrites, and of what cannot run here."""
+"""Small versions of the pages' commands, which run in a second or two: the one table of rewrites and of exceptions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ STANDS_FOR = {
     ("", "RUN"): "runs/walk",
     ("", "BUNDLE"): "runs/walk/bundle",
 }
-"""What is typed for a word of a page, or of any page."""
+"""Replacements of words of one page, or of any page."""
 
 MAY_SAY_NO = {"validate", "run", "diagnose", "compare"}
 """Commands whose exit code 1 is an answer: nothing here was trained for long enough to pass."""
@@ -71,7 +71,7 @@ SIZES = {
 
 
 def why_not(command: Command) -> str | None:
-    """Why the command cannot run here; None for one that is run."""
+    """Reason why the command cannot run here; None for one that is run."""
     if command.is_synopsis:
         return "a pattern"
     return next((why for pattern, why in NOT_HERE if re.match(pattern, command.text)), None)

@@ -1,4 +1,4 @@
-"""What the pages say can be typed is understood, and what they link to is there."""
+"""Every command and link of the pages is understood or exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pages import PAGES, ROOT, Command, anchors, block_commands, help_commands,
 
 
 def refused(commands: list[Command]) -> list[str]:
-    """What is wrong with each command that would not be understood."""
+    """Errors of the commands that would not be understood."""
     wrong = []
     for command in commands:
         try:

@@ -24,7 +24,7 @@ Steps = list[tuple[int, int, int]]
 steps = st.lists(
     st.tuples(st.integers(0, 8), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)), min_size=1, max_size=3
 )
-"""What is done to a file, one after the other: kind of damage, place, and what with."""
+"""Damages to a file in turn: kind of damage, place, and a number for it."""
 
 
 def damaged(content: bytes, steps: Steps) -> bytes:

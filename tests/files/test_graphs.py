@@ -57,7 +57,7 @@ def external_inside() -> onnx.ModelProto:
 
 
 def loop() -> onnx.ModelProto:
-    """Which onnxruntime runs while it loads the graph, since it depends on no input."""
+    """Graph with an endless loop that depends on no input, so that onnxruntime runs it while it loads the graph."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Add", ["v", "v"], ["w"])],
         "body",

@@ -26,7 +26,7 @@ READERS = {
     "tasks/gaitway_tasks/robots/mjcf.py": {"MjSpec.from_file"},
     "tasks/gaitway_tasks/language/files.py": {"gzip.open", "ParquetFile"},
 }
-"""Where such a call stands behind the limits."""
+"""Files in which such a call stands behind the limits."""
 
 OURS = {
     "gaitway/config/overrides.py": {"json.loads"},  # of what it has just written
@@ -48,7 +48,7 @@ OURS = {
     "sim2real/gaitway_onboard/safety/guardian.py": {"json.loads"},  # from the parent process
     "sim2real/gaitway_onboard/flight/recorder.py": {"json.loads"},  # from the parent process
 }
-"""Where what is read is our own, or no file."""
+"""Files in which such a call reads our own data, or no file."""
 
 
 def raw_reads(path: Path) -> set[str]:

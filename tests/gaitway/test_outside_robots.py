@@ -142,7 +142,7 @@ def test_a_robot_of_a_named_module_has_hardware_of_its_own(here):
 
 
 def install(folder: Path, **points: str) -> None:
-    """What pip leaves of a package with entry points."""
+    """Install a package with entry points as pip would."""
     info = folder / "pony-0.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pony\nVersion: 0.1\n")

@@ -219,7 +219,7 @@ def test_no_python_that_a_command_starts_looks_for_modules_in_the_current_folder
 
 @pytest.mark.parametrize("name", ["checkpoints", "metrics.jsonl", "tensorboard"])
 def test_a_run_with_links_is_not_continued(config, tmp_path, capsys, name):
-    """What is written to them would go elsewhere: old checkpoints are removed there, rows added."""
+    """Writing through links would change files elsewhere: old checkpoints are removed there, rows added."""
     run = RunFolder.create(tmp_path / "run", config)
     victim = tmp_path / "victim"
     victim.mkdir()

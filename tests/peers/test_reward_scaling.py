@@ -67,7 +67,7 @@ def test_stable_baselines3(steps):
 
 
 def test_gymnasium():
-    """Where an episode terminates, Gymnasium forgets its return one step earlier; these do not."""
+    """Gymnasium forgets its return one step earlier where an episode terminates; these episodes do not."""
     worlds = [functools.partial(Scripted, n) for n in range(ENVS)]
     theirs = NormalizeReward(SyncVectorEnv(worlds, autoreset_mode=AutoresetMode.SAME_STEP), gamma=GAMMA)
     theirs.reset()

@@ -1,4 +1,4 @@
-"""How robots are driven over their wire: maps of motors, modes and limits, against the makers' figures."""
+"""Hardware of robots on their wire: maps of motors, modes and limits, against the makers' figures."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ def test_motors_drive_each_joint_of_the_robot_once(robot, hardware):
 
 @every
 def test_the_robot_s_own_drives_can_be_driven(robot, hardware):
-    """What is trained with its drives can be deployed; H1's are Isaac Lab's, which are stronger than the robot."""
+    """Robots that are trained with their own drives can be deployed; H1's are Isaac Lab's, stronger than the robot."""
     for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
         if robot.name != "h1":
             assert law.stiffness <= hardware.max_stiffness[name], name

@@ -1,4 +1,4 @@
-"""What was identified of a robot changes its task, and nothing else of it."""
+"""Identified parameters change the task of a robot, and nothing else of it."""
 
 from __future__ import annotations
 

@@ -22,8 +22,11 @@ class CriticConfig(Checked):
     """Epochs of Adam on the squared error of the values. Defaults are those of Spinning Up's policy gradients."""
 
     epochs: PositiveInt = 80
+    """Passes over each rollout; typically 10 to 80."""
     minibatches: PositiveInt = 1
+    """Minibatches of each epoch."""
     learning_rate: PositiveFloat = 1e-3
+    """Learning rate; typically 3e-4 to 1e-3."""
     chunk_size: PositiveInt = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
 
@@ -113,5 +116,5 @@ def shuffled(batch: Batch, generator: torch.Generator | None) -> Tensor:
 
 
 def decisions(batch: Batch) -> Tensor | float:
-    """How many decisions of a batch count: what sums are divided by for means."""
+    """Number of decisions of a batch, by which sums are divided for means."""
     return float(batch.advantages.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)

@@ -1,4 +1,4 @@
-"""Several processes that learn as one, each on environments of its own: what they tell each other.
+"""Communication between processes that learn as one, each on environments of its own.
 
 Every function is the identity, without any communication, unless a process group of torch.distributed is up. All
 processes must call the same functions in the same order.
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def size() -> int:
-    """How many processes learn together."""
+    """Number of processes that learn together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
@@ -30,14 +30,14 @@ def mean_(x: Tensor) -> Tensor:
 
 
 def from_first_(x: Tensor) -> Tensor:
-    """Replace ``x`` by what it is in process 0."""
+    """Replace ``x`` by its value in process 0."""
     if size() > 1:
         dist.broadcast(x, 0)
     return x
 
 
 def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether ``flag`` is set in any process."""
+    """True if ``flag`` is set in any process."""
     if size() == 1:
         return flag
     raised = torch.tensor(float(flag), device=device)

@@ -66,7 +66,7 @@ def reinforce_plus_plus_baseline(rewards: Tensor, groups: Tensor, mask: Tensor) 
 
 
 def has_signal(rewards: Tensor, groups: Tensor) -> Tensor:
-    """Whether the group of each sequence has better and worse answers, shape (B,), bool."""
+    """Mask of the sequences whose group has better and worse answers, shape (B,), bool."""
     empty = rewards.new_zeros(_size(groups))
     best = empty.scatter_reduce(0, groups, rewards, "amax", include_self=False)
     worst = empty.scatter_reduce(0, groups, rewards, "amin", include_self=False)

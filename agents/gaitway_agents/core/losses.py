@@ -62,10 +62,13 @@ class PolicyLossConfig(Checked):
     reference_kl: ReferenceKL | None = None
     """Penalty for leaving a reference policy; None: none."""
     value_coefficient: float = 1.0
+    """Weight of the value loss; typically 0.5 to 1."""
     clip_value_loss: bool = True
+    """True clips the move of values, as PPO clips the policy's."""
     value_clip: PositiveFloat | None = None
     """Largest move of a value in a clipped loss; None: the surrogate's ``clip``, or 0.2 if it has none."""
     entropy_coefficient: float = 0.005
+    """Weight of the entropy bonus; typically 0 to 0.01."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -64,7 +64,8 @@ def sequence_log_ratio(log_ratio: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def sequence_token_log_ratio(log_ratio: Tensor, mask: Tensor | None) -> Tensor:
-    """The same value with each decision's own gradient (GSPO-token), for advantages that differ within a sequence."""
+    """Sequence's log-ratio with each decision's own gradient (GSPO-token), for advantages that differ within a
+    sequence."""
     return sequence_log_ratio(log_ratio.detach(), mask) + (log_ratio - log_ratio.detach())
 
 

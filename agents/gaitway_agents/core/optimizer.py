@@ -33,26 +33,34 @@ class OptimizerConfig(PolicyLossConfig):
     """Settings of the update. Defaults are rsl_rl's for legged robots."""
 
     epochs: PositiveInt = 5
+    """Passes over each rollout; typically 3 to 10."""
     minibatches: PositiveInt = 4
+    """Minibatches of each epoch; typically 4 to 32."""
     learning_rate: PositiveFloat = 1e-3
+    """Learning rate, with "adaptive" the initial one; typically 1e-4 to 1e-3."""
     schedule: Annotated[str, one_of("adaptive", "constant")] = "adaptive"
-    """"adaptive" steers the rate to ``desired_kl``; "constant" keeps it."""
+    """"adaptive" steers the learning rate to ``desired_kl``; "constant" keeps it."""
     desired_kl: PositiveFloat = 0.01
+    """KL divergence of an update that "adaptive" aims at, in nats; typically 0.005 to 0.02."""
     learning_rate_range: tuple[float, float] = (1e-5, 1e-2)
+    """Lowest and highest learning rate of "adaptive"."""
     max_kl: PositiveFloat | None = None
-    """Stop an update at the first minibatch whose KL divergence exceeds this; None never stops."""
+    """KL divergence, in nats, at which an update stops, typically 0.01 to 0.05; None never stops."""
     normalize_advantages: Annotated[str, one_of("batch", "minibatch", "none")] = "batch"
-    """To mean 0 and standard deviation 1 over the "batch", as rsl_rl does, over each "minibatch", or "none"."""
+    """Normalisation of advantages to mean 0 and standard deviation 1: over the "batch", as rsl_rl does, over each
+    "minibatch", or "none"."""
     max_grad_norm: PositiveFloat = 1.0
+    """Largest norm of a gradient; typically 0.5 to 1."""
     clip_groups: bool = True
     """Clip the gradients of actor and critic apart, as rsl_rl does; False clips them as one."""
     algorithm: Annotated[str, one_of("adam", "rmsprop")] = "adam"
     """"adam" or "rmsprop"."""
     betas: Betas = (0.9, 0.999)
-    """Decay of Adam's moments; of RMSprop only the second is used."""
+    """Decay rates of Adam's moments; RMSprop uses only the second."""
     eps: PositiveFloat = 1e-8
+    """Constant in the denominator of the step; typically 1e-8 to 1e-5."""
     weight_decay: NonNegativeFloat = 0.0
-    """Decoupled from the gradient (AdamW, Loshchilov and Hutter 2019)."""
+    """Weight decay, decoupled from the gradient (AdamW, Loshchilov and Hutter 2019); typically 0 to 0.1."""
     chunk_size: PositiveInt = 4096
     """Rows per forward pass: small enough for activations to stay in the cache."""
     workers: PositiveInt = 1
@@ -68,7 +76,7 @@ class OptimizerConfig(PolicyLossConfig):
 
     @property
     def needs_distribution(self) -> bool:
-        """Whether the exact KL divergence matters; an estimate from samples will do for the statistics."""
+        """True if the exact KL divergence is needed; otherwise an estimate from samples suffices for the statistics."""
         return self.schedule == "adaptive" or self.max_kl is not None
 
     def __post_init__(self) -> None:

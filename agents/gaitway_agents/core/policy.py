@@ -30,7 +30,8 @@ class Evaluation:
 
 
 def computing(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """Where networks on ``device`` compute in ``precision``, "float32" or "bfloat16"; weights stay what they are."""
+    """Context in which networks on ``device`` compute in ``precision``, "float32" or "bfloat16"; weights keep their
+    dtype."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 

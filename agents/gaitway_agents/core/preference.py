@@ -90,16 +90,20 @@ class PreferenceLossConfig(Checked):
     loss: Annotated[str, one_of(*LOSSES)] = "dpo"
     """"dpo", "hinge", "ipo" or "simpo" of pairs; "kto" of single answers that are desirable or not."""
     beta: PositiveFloat = 0.1
-    """How strongly the reference holds; of SimPO, which has none, the scale of the rewards (the paper: 2 to 10)."""
+    """Strength of the pull to the reference, typically 0.01 to 0.5; in SimPO, which has no reference, the scale of the
+    rewards (the paper: 2 to 10)."""
     label_smoothing: Annotated[float, Range(lambda p: 0.0 <= p < 0.5, "must lie in [0, 0.5)")] = 0.0
-    """Probability that a pair's label is wrong, for "dpo" and "simpo"."""
+    """Probability that a pair's label is wrong, for "dpo" and "simpo"; typically 0 to 0.3."""
     gamma: NonNegativeFloat = 0.5
     """Margin between rewards that "simpo" asks for."""
     desirable_weight: PositiveFloat = 1.0
+    """Weight of desirable answers, for "kto"."""
     undesirable_weight: PositiveFloat = 1.0
-    """Weights of "kto"; where labels are unbalanced the paper wants weight times count within 4/3 of each other."""
+    """Weight of undesirable answers, for "kto". If labels are unbalanced, the paper keeps weight times count within 4/3
+    of each other."""
     sft_coefficient: NonNegativeFloat = 0.0
-    """Weight of the chosen answer's mean negative log-likelihood beside a loss of pairs (RPO, Pang et al. 2024)."""
+    """Weight of the chosen answer's mean negative log-likelihood beside a loss of pairs (RPO, Pang et al. 2024);
+    typically 0 to 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,7 +24,7 @@ RATIOS: dict[str, Callable[[Tensor, Tensor | None], Tensor]] = {
 class Surrogate(Checked):
     """Base of surrogates: a ratio r = new / old probability of each decision, and the loss made of it.
 
-    A surrogate of one's own overrides ``losses``, and what else is different.
+    Your own surrogate overrides ``losses``, and any other method that differs.
     """
 
     def ratio_of(self, log_ratio: Tensor, mask: Tensor | None) -> Tensor:
@@ -123,7 +123,7 @@ class VESPO(Surrogate):
     shapes: PositivePair = (2.0, 3.0)
     """Powers of the sequence's importance weight, of good and of bad sequences."""
     rates: PositivePair = (3.0, 2.0)
-    """How fast great weights vanish, of good and of bad sequences."""
+    """Rates at which large weights decay, for good and for bad sequences."""
 
     def __call__(self, ratio: Tensor, log_ratio: Tensor, new: Evaluation, batch: Batch) -> Tensor:
         """Weights of the batch belong to the sequence's importance weight, and multiply nothing."""

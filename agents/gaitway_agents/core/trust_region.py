@@ -27,19 +27,23 @@ class TrustRegionConfig(Checked):
     """Settings of TRPO (Schulman et al. 2015). Defaults are those of the paper and of its reference implementations."""
 
     target_kl: PositiveFloat = 0.01
-    """Largest mean KL divergence of one update."""
+    """Largest mean KL divergence of one update, in nats; typically 0.005 to 0.02."""
     cg_iterations: PositiveInt = 10
+    """Iterations of conjugate gradients; typically 10 to 20."""
     cg_damping: NonNegativeFloat = 0.1
-    """Added to the curvature in every direction."""
+    """Damping added to the curvature in every direction; typically 0.01 to 0.1."""
     line_search_steps: PositiveInt = 10
+    """Most steps of the line search; typically 10."""
     line_search_shrink: Annotated[float, Range(lambda factor: 0.0 < factor < 1.0, "must lie between 0 and 1")] = 0.8
+    """Factor by which each of them shrinks the update; typically 0.5 to 0.8."""
     normalize_advantages: Annotated[str, one_of("batch", "none")] = "batch"
-    """To mean 0 and standard deviation 1 over the "batch", or "none"."""
+    """Normalisation of advantages to mean 0 and standard deviation 1 over the "batch", or "none"."""
     critic: CriticConfig = field(default_factory=lambda: CriticConfig(epochs=20))
+    """Fit of the critic."""
 
     @property
     def learning_rate(self) -> float:
-        """That of the critic: the policy's step has no rate."""
+        """Learning rate of the critic: the policy's step has none."""
         return self.critic.learning_rate
 
     @property

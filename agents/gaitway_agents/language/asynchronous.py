@@ -199,7 +199,7 @@ def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int,
 
 
 def _send(connection: Connection, answer: bytes) -> None:
-    """In the sender's thread, of whose errors nothing is heard: without an answer the learner would wait for ever."""
+    """Send from the sender's thread. An error ends the process: without an answer the learner would wait for ever."""
     try:
         connection.send_bytes(answer)
     except (BrokenPipeError, ConnectionResetError):

@@ -26,15 +26,17 @@ class PolicyGradientConfig(Checked):
     """One iteration samples ``prompts_per_step * group_size`` answers and learns from them. Defaults are GRPO's."""
 
     prompts_per_step: PositiveInt = 32
+    """Prompts of each iteration; typically 16 to 512."""
     group_size: PositiveInt = 16
-    """Answers to each prompt."""
+    """Answers to each prompt; typically 4 to 64."""
     advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
     """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", or "gae" with a critic (PPO)."""
     scale: Annotated[str, one_of(*SCALES)] = "group"
     """Standard deviation that divides the advantages of "group": over the "group", over the "batch", or "none"."""
     gamma: Share = 1.0
+    """Discount factor of tokens; typically 1."""
     lam: Share = 0.95
-    """Lambda of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation; typically 0.95 to 1."""
     zero_variance: Annotated[str, one_of("keep", "drop", "resample")] = "keep"
     """Treatment of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
     from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
@@ -43,32 +45,33 @@ class PolicyGradientConfig(Checked):
     truncated: Annotated[str, one_of("keep", "mask")] = "keep"
     """Treatment of answers that hit the limit of their length: "keep", or "mask" (overlong filtering)."""
     missing_eos_penalty: NonNegativeFloat = 0.0
-    """Taken from the reward of an answer that did not end by itself."""
+    """Penalty on the reward of an answer that did not end by itself; typically 0 to 1."""
     missing_eos_reward: float | None = None
-    """Reward of such an answer, whatever it says; None leaves what it earned."""
+    """Reward of such an answer, whatever its text; None leaves its own reward."""
     overlong_start: int | None = None
-    """Tokens from which on an answer is punished (soft overlong punishment, Yu et al. 2025); None never does."""
+    """Tokens from which an answer is punished (soft overlong punishment, Yu et al. 2025); None never does."""
     overlong_end: int | None = None
     """Tokens at which the punishment, growing linearly, reaches 1."""
     kl: KLControlConfig | None = None
-    """Penalty in the reward for leaving the reference, by the trainer's log-probabilities whatever ``behaviour`` is;
-    that in the loss is ``optimizer.reference_kl``."""
+    """Penalty on the reward for leaving the reference, by the trainer's log-probabilities whatever ``behaviour`` is;
+    the penalty in the loss is ``optimizer.reference_kl``."""
     reference_interval: PositiveInt | None = None
     """Updates after which the reference moves towards the policy (TR-DPO, Gorbatovski et al. 2024); None never."""
     reference_rate: PositiveShare = 0.6
-    """Share of the way that it moves; 1 is all of it."""
+    """Share of the way that it moves; 1 is all of it, typically 0.6 to 1."""
     whiten_rewards: bool = False
     """Scale the rewards of tokens to unit standard deviation over the batch, without moving their mean."""
     behaviour: Annotated[str, one_of("engine", "trainer")] = "engine"
     """Log-probabilities that the ratio starts from: those of the "engine", from sampling, or of the "trainer",
     computed anew before the update at the cost of one more forward pass."""
     correction: CorrectionConfig | None = None
-    """For behaviour "trainer": weigh tokens by how much likelier the trainer finds them than the engine did."""
+    """Importance weights of tokens, trainer over engine, for behaviour "trainer"; None: none."""
     off_policy_threshold: PositiveFloat | None = None
-    """For behaviour "trainer": leave out bad answers that the trainer finds this much less likely than the engine did,
-    in nats per token (DeepSeek-V3.2 2025)."""
+    """Least log-probability ratio, trainer to engine, of bad answers to learn from, in nats per token, for behaviour
+    "trainer" (DeepSeek-V3.2 2025); None: all."""
     entropy_share: PositiveShare = 1.0
-    """For behaviour "trainer": learn from this share of the tokens alone, the least certain (Wang et al. 2025)."""
+    """Share of the tokens to learn from, the least certain ones, for behaviour "trainer" (Wang et al. 2025); typically
+    0.2."""
     entropy: EntropyControlConfig | None = None
     """Steer ``optimizer.entropy_coefficient`` to a target of the entropy."""
     schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)

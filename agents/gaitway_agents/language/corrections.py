@@ -33,8 +33,9 @@ class CorrectionConfig(Checked):
     """Weights outside the bounds are set to the bound ("truncate", TIS) or to 0 ("mask": IcePop for tokens, MIS for
     sequences); "reject" also sets those inside to 1."""
     low: float | None = None
-    """None is no bound."""
+    """Lower bound; None is no bound."""
     high: float | None = 2.0
+    """Upper bound, typically 2 to 10; None is no bound."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,8 +46,8 @@ class CorrectionConfig(Checked):
 
 
 def mismatch(log_probs: Tensor, engine: Tensor, mask: Tensor) -> dict[str, float]:
-    """How far the engine is from the trainer: ``mismatch_kl``, the estimate k3 of KL(engine || trainer) per token in
-    nats, and ``mismatch_max``, the largest difference of a log-probability."""
+    """Mismatch of engine and trainer: ``mismatch_kl``, the estimate k3 of KL(engine || trainer) per token in nats, and
+    ``mismatch_max``, the largest difference of a log-probability."""
     difference = _difference(log_probs, engine, mask)
     kl = objective.masked_mean(objective.kl_k3(difference), mask, mask.sum().clamp(min=1.0))
     return {"mismatch_kl": float(kl), "mismatch_max": float(difference.abs().max()) if difference.numel() else 0.0}

@@ -49,9 +49,9 @@ class FixedDataConfig(Checked):
     """Settings of learning from a fixed set of examples."""
 
     batch_size: PositiveInt = 32
-    """Examples, or pairs, of each optimiser step."""
+    """Examples, or pairs, of each optimiser step; typically 16 to 256."""
     updates: PositiveInt = 10
-    """Optimiser steps of one ``iterate()``: how often numbers are reported."""
+    """Optimiser steps of one ``iterate()``, after which metrics are reported."""
     schedule: LearningRateSchedule = field(default_factory=lambda: LearningRateSchedule(shape="cosine", warmup=0.03))
     optimizer: OptimizerConfig = field(default_factory=one_step)
 

@@ -13,6 +13,7 @@ class KLControlConfig(Checked):
     """A penalty in the reward for every token: ``coefficient`` times an estimate of the KL from the reference."""
 
     coefficient: PositiveFloat = 0.05
+    """Coefficient, with a ``target`` the initial one; typically 0.001 to 0.1."""
     estimator: Annotated[str, one_of("k1", "k2", "k3")] = "k1"
     """Schulman's "k1", log pi - log ref, unbiased; "k2", half its square; or "k3", unbiased and never negative."""
     target: PositiveFloat | None = None

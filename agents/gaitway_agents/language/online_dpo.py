@@ -30,9 +30,11 @@ class OnlineDPOConfig(PreferenceLossConfig):
     reward is preferred to the one with the lowest (Guo et al. 2024 compare two)."""
 
     prompts_per_step: PositiveInt = 32
+    """Prompts of each iteration; typically 16 to 512."""
     group_size: Annotated[int, Range(lambda size: size >= 2, "a pair takes at least 2 answers")] = 2
+    """Answers to each prompt, at least 2; typically 2 to 8."""
     missing_eos_penalty: NonNegativeFloat = 0.0
-    """Taken from the reward of an answer that did not end by itself."""
+    """Penalty on the reward of an answer that did not end by itself; typically 0 to 1."""
     schedule: LearningRateSchedule = field(default_factory=LearningRateSchedule)
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-6))
 

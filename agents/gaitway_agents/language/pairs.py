@@ -14,7 +14,7 @@ from ..models.causal_lm import CausalLMPolicy
 from .sequences import pad
 
 Example = tuple[Tensor, Tensor]
-"""Tokens (L,) of a prompt and its answer, and the mask (L,) that is 1 on the answer, or on what is to be learnt."""
+"""Tokens (L,) of a prompt and its answer, and the mask (L,) that is 1 on the answer, or on its learnt tokens."""
 Pair = tuple[Example, Example, float]
 """The chosen and the rejected answer to a prompt, and by how much the chosen one is better, 0 if unknown."""
 Judged = tuple[Example, bool]

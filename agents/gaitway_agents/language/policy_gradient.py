@@ -128,7 +128,7 @@ class PolicyGradientTrainer(SamplingTrainer):
 
     @torch.no_grad()
     def _prepare(self, samples: Samples, metrics: dict[str, float]) -> Batch:
-        """The batch of an update; adds what it finds out about the samples to ``metrics``."""
+        """Batch of an update; adds statistics of the samples to ``metrics``."""
         cfg = self.config
         batch = Batch(
             observations={"lengths": samples.lengths},
@@ -163,7 +163,7 @@ class PolicyGradientTrainer(SamplingTrainer):
     def _penalties(self, batch: Batch, own: Tensor, metrics: dict[str, float]) -> Tensor | None:
         """Penalty of each token for leaving the reference, by the trainer's ``own`` log-probabilities.
 
-        The engine's would add what it differs by from the trainer. The controller learns of the divergence.
+        The engine's would add its difference from the trainer. The controller gets the divergence.
         """
         if batch.reference is None:
             return None

@@ -26,17 +26,18 @@ class RewardModelConfig(FixedDataConfig):
     """Settings of a Bradley-Terry reward model."""
 
     use_margin: bool = False
-    """Ask for as large a difference between scores as the pair's margin says (Llama 2, Touvron et al. 2023)."""
+    """True asks for a difference between scores of at least the pair's margin (Llama 2, Touvron et al. 2023)."""
     centring: NonNegativeFloat = 0.0
-    """Weight of the squared sum of a pair's scores, which keeps them near 0 (Eisenstein et al. 2023: 0.01)."""
+    """Weight of the squared sum of a pair's scores, which keeps them near 0; typically 0 to 0.01 (Eisenstein et al.
+    2023)."""
     normalise_on: NonNegativeInt = 1000
-    """At the end of the training, scores of the answers of so many pairs get mean 0 and standard deviation 1, since
+    """Pairs on whose answers scores are normalised to mean 0 and standard deviation 1 at the end of the training, since
     policies that learn from them start where those answers come from; 0 leaves scores as they are."""
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-5))
 
 
 class RankingPolicy(nn.Module):
-    """A reward model as what chooses the better of two answers."""
+    """Reward model as a policy that chooses the better of two answers."""
 
     def __init__(self, model: RewardModel):
         super().__init__()

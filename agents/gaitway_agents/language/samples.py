@@ -60,7 +60,7 @@ TENSORS = ("tokens", "lengths", "mask", "log_probs", "groups", "finished", "rewa
 
 
 def join(samples: Sequence[Samples]) -> Samples:
-    """All sequences in order; the groups of later ones are counted on."""
+    """All sequences in order; the group numbers of later ones are shifted."""
     if len(samples) == 1:
         return samples[0]
     width = max(part.tokens.shape[1] for part in samples)

@@ -1,4 +1,4 @@
-"""What agents share that learn from their own answers: the world that samples, its engine that follows, checkpoints."""
+"""Base of the agents that learn from their own answers: a world that samples, an engine that follows, checkpoints."""
 
 from __future__ import annotations
 

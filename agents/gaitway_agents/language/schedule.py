@@ -16,12 +16,13 @@ class LearningRateSchedule(Checked):
     shape: Annotated[str, one_of("constant", "linear", "cosine")] = "constant"
     """"constant" stays at 1, "linear" and "cosine" (half a wave) fall to ``final`` at the end of the training."""
     warmup: ShareBelowOne = 0.0
-    """Share of the training over which the rate rises from 0."""
+    """Share of the training over which the rate rises from 0; typically 0 to 0.1."""
     final: Share = 0.0
+    """Factor at the end of the training; typically 0 to 0.1."""
 
     @property
     def changes(self) -> bool:
-        """Whether the factor depends on the progress, so that the training needs a length."""
+        """True if the factor depends on the progress, so that the training needs a length."""
         return self.shape != "constant" or self.warmup > 0.0
 
     def factor(self, progress: float) -> float:

@@ -11,7 +11,7 @@ from .samples import Samples
 
 
 def shaped_rewards(samples: Samples, config: PolicyGradientConfig) -> Tensor:
-    """The reward of each sequence after what its length costs, shape (B,)."""
+    """Reward of each sequence less the penalties of its length, shape (B,)."""
     rewards = samples.rewards
     if config.missing_eos_reward is not None:
         rewards = torch.where(samples.finished, rewards, config.missing_eos_reward)

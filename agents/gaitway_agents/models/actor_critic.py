@@ -21,7 +21,7 @@ from .mlp import ACTIVATIONS, mlp
 from .normalizer import RunningNormalizer
 
 ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
-"""What a prepared batch has in place of observations."""
+"""Keys of a prepared batch that replace the observations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,28 +29,36 @@ class ActorCriticConfig(Checked):
     """Actor and critic networks. Defaults are for legged robots, close to rsl_rl's."""
 
     actor_hidden: LayerSizes = (128, 128, 128)
+    """Sizes of the actor's hidden layers; typically two or three of 64 to 512."""
     critic_hidden: LayerSizes = (128, 128, 128)
+    """Sizes of the critic's hidden layers; typically two or three of 64 to 512."""
     activation: Annotated[str, one_of(*ACTIVATIONS)] = "elu"
+    """Activation of hidden layers."""
     init_std: PositiveFloat = 1.0
+    """Initial standard deviation of actions; typically 0.5 to 1."""
     min_std: PositiveFloat = 1e-3
+    """Smallest standard deviation of actions."""
     log_std: bool = False
-    """Learn the logarithm of a Gaussian's standard deviation instead of itself."""
+    """True learns the logarithm of a Gaussian's standard deviation, False the deviation itself."""
     unimix: ShareBelowOne = 0.0
-    """Share of the uniform distribution mixed into discrete actions."""
+    """Share of the uniform distribution mixed into discrete actions; typically 0 or 0.01."""
     orthogonal: bool = False
-    """Orthogonal weights of gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
+    """Orthogonal initial weights with gain sqrt(2), 0.01 at the action and 1 at the value; False keeps torch's own."""
     actor_output_gain: float | None = None
-    """Orthogonal gain of the actor's last layer alone."""
+    """Gain of the orthogonal weights of the actor's last layer alone; typically 0.01."""
     share_encoder: bool = False
     """One encoder for actor and critic, as is usual for images; their gradients are then clipped together."""
     normalize_observations: bool = True
+    """Running normalisation of observed vectors."""
     clip_observations: float | None = None
-    """Normalised observations are clipped to +- this."""
+    """Clip of normalised observations to +- this, typically 5 to 10; None does not clip."""
     recurrent: Annotated[str, one_of("none", "gru")] = "none"
     """"gru" puts a memory of ``memory_size`` in front of each network; "none" is feed-forward."""
     memory_size: PositiveInt = 64
+    """Units of the memory; typically 64 to 512."""
     estimator: EstimatorConfig | None = None
-    """Signals of the critic that the actor gets estimates of; of its history the actor then reads the newest frame."""
+    """Estimator of signals that only the critic observes, for the actor. Of its history, the actor then reads the
+    newest frame."""
     dreamer: DreamerTricks = field(default_factory=DreamerTricks)
     """Tricks of DreamerV3 against rewards of unknown scale."""
 
@@ -141,7 +149,7 @@ class ActorCritic(nn.Module):
         return {}
 
     def act(self, observations: Observations) -> tuple[Parameters, Observations]:
-        """Parameters of the action distribution, and what the policy remembers for the next step."""
+        """Parameters of the action distribution, and the policy's memory for the next step."""
         return self.distribution(observations), {}
 
     def distribution(self, observations: Observations) -> Parameters:
@@ -149,7 +157,7 @@ class ActorCritic(nn.Module):
         return self.head(self.actor(self._actor_features(observations)), observations)
 
     def _actor_features(self, observations: Observations) -> Tensor:
-        """What the actor's network reads."""
+        """Input of the actor's network."""
         if ACTOR_FEATURES in observations:
             return observations[ACTOR_FEATURES]
         features = self.actor_encoder(observations)
@@ -227,7 +235,7 @@ class ActorCritic(nn.Module):
         return losses.view(batch.returns.shape)
 
     def after_step(self) -> None:
-        """To be called after every step of an optimiser."""
+        """Update the slow critic; call this after every step of an optimiser."""
         if self.slow_critic is not None:
             update_average(self.slow_critic, self.critic)
 

@@ -119,7 +119,7 @@ class CausalLMPolicy(nn.Module):
         return [nn.functional.pad(values, (0, shape[1] - width)) for values in found]
 
     def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
-        """The same of states (M, D) and targets (M,), a slice of logits at a time."""
+        """Log-probabilities from states (M, D) and targets (M,), a slice of logits at a time."""
         head = output_layer(self.model)
         settings = (head, self.temperature, self.entropy, self.likeliest)
         rows = max(1, LOGITS.get(states.device.type, 2**24) // _vocabulary(self.model))
@@ -156,7 +156,7 @@ def output_layer(model: nn.Module) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def check_head(model: nn.Module) -> None:
-    """Refuse a model whose logits are not what :func:`output_layer` makes of :func:`hidden_states`."""
+    """Refuse a model whose logits are not :func:`output_layer` of :func:`hidden_states`."""
     net: Any = model
     lengths = torch.tensor([6, 4], device=next(model.parameters()).device)
     tokens = torch.arange(12, device=lengths.device).view(2, 6) % _vocabulary(model)

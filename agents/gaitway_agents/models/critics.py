@@ -27,9 +27,9 @@ class DreamerTricks(Checked):
     critic: Annotated[str, one_of("squared", "symlog", "two_hot")] = "squared"
     """Learn returns by "squared" error, their symlog by squared error ("symlog") or by classification ("two_hot")."""
     critic_zero_init: bool = False
-    """The critic's last layer starts at zero, and with it all values."""
+    """True starts the critic's last layer, and so all values, at zero."""
     critic_ema: bool = False
-    """Draw the critic towards what a moving average of its network says, as strongly as towards the returns."""
+    """True draws the critic to a moving average of its network as strongly as to the returns."""
     percentile_scaling: bool = False
     """Divide advantages by the range of returns where that exceeds 1."""
 

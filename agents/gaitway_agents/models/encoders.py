@@ -1,4 +1,4 @@
-"""From observations of any space to one feature vector."""
+"""Encoders of observations of any space to one feature vector."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
 
     @property
     def only_vectors(self) -> bool:
-        """Whether features are as small as the observations and follow from statistics alone, not from weights."""
+        """True if features are as small as the observations and follow from statistics alone, not from weights."""
         return all(isinstance(part, Vector) for part in self.parts.values())
 
     def update(self, observations: dict[str, Tensor]) -> None:

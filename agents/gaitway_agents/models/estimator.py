@@ -24,12 +24,15 @@ class EstimatorConfig(Checked):
     """
 
     signals: tuple[str, ...] = ("base_lin_vel",)
-    """Terms of the observation ``critic``, which the actor gets estimates of."""
+    """Terms of the observation ``critic`` to estimate for the actor."""
     hidden: LayerSizes = (128, 64)
+    """Sizes of hidden layers; typically two of 64 to 256."""
     epochs: PositiveInt = 2
     """Passes over each rollout; typically 1 to 4."""
     minibatches: PositiveInt = 4
+    """Minibatches of each pass."""
     learning_rate: PositiveFloat = 1e-3
+    """Learning rate; typically 1e-4 to 1e-3."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,7 +42,7 @@ class EstimatorConfig(Checked):
 
 @dataclass(frozen=True)
 class EstimatorColumns:
-    """Where the observations hold what an estimator is about."""
+    """Columns of the observations that an estimator reads and predicts."""
 
     newest: tuple[int, ...]
     """Columns of ``policy`` that are not history: what the actor reads beside the estimates."""
@@ -71,13 +74,13 @@ class Estimator(nn.Module):
         self.dim = len(columns.newest) + len(targets)
 
     def forward(self, features: Tensor) -> Tensor:
-        """No gradient reaches the network from the actor."""
+        """Estimates; no gradient reaches the network from the actor."""
         with torch.no_grad():
             estimates = self.net(features)
         return torch.cat((features.index_select(1, self.newest), estimates.to(features.dtype)), 1)
 
     def wanted(self, critic_features: Tensor) -> Tensor:
-        """What the estimates should be, (B, E)."""
+        """Targets of the estimates, (B, E)."""
         return critic_features.index_select(1, self.targets)
 
     def evaluate(self, batch: Batch) -> Evaluation:

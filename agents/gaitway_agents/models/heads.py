@@ -1,4 +1,4 @@
-"""Action heads: what a policy network's outputs say about actions.
+"""Action heads: distributions of actions from a policy network's outputs.
 
 A head turns outputs into the parameters of a distribution, a tuple of tensors that a rollout can store, and computes
 with such tuples. So the collector and the core need not know what kind of action they handle.

@@ -33,7 +33,7 @@ def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
 
 
 def is_quick(x: Tensor) -> bool:
-    """Whether ``x`` are the rows of an ordinary forward pass on a CPU that is worth the products of this module."""
+    """True if ``x`` is a batch large enough for the products of this module, in an ordinary forward pass on a CPU."""
     tracing = torch.compiler.is_compiling() or torch.jit.is_tracing()
     return not tracing and ONEDNN and x.dim() == 2 and len(x) >= MIN_ROWS and x.device.type == "cpu"
 

@@ -27,7 +27,7 @@ class RunningNormalizer(nn.Module):
 
     @property
     def scale(self) -> Tensor:
-        """Divisors of what is further from the mean than 0, (dim,)."""
+        """Divisors of deviations from the mean, (dim,)."""
         return self.var.sqrt() + self.eps
 
     def forward(self, x: Tensor) -> Tensor:

@@ -29,9 +29,9 @@ class Split:
     starts: Tensor
     """Tokens of each sequence's prefix, shape (B,)."""
     owners: Tensor
-    """Which prefix each sequence has, shape (B,)."""
+    """Index of each sequence's prefix, shape (B,)."""
     columns: Tensor
-    """Where in its sequence each token of a suffix is, shape (B, S); of padding, the last of the sequence's tokens."""
+    """Position in its sequence of each token of a suffix, shape (B, S); of padding, the sequence's last token."""
     seen: Tensor
     """False where a suffix is padded, shape (B, S)."""
 
@@ -46,7 +46,7 @@ class Split:
 
 
 def can_share(model: nn.Module) -> bool:
-    """Whether the decoder of ``model`` can continue from cached states with gradients."""
+    """True if the decoder of ``model`` can continue from cached states with gradients."""
     net: Any = model
     config = net.config.get_text_config()
     layers = getattr(config, "layer_types", None)
@@ -107,7 +107,8 @@ def shared_chunks(tokens: Tensor, lengths: Tensor, mask: Tensor, size: int) -> t
 
 
 def groups(tokens: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Which sequences (B, L) share their first ``starts`` (B,) tokens: a number for each, and a row of each number."""
+    """Grouping of sequences (B, L) by their first ``starts`` (B,) tokens: each sequence's group, and one row of each
+    group."""
     at = torch.arange(max(1, int(starts.max())), device=tokens.device)
     prefixes = torch.where(at < starts[:, None], tokens[:, : len(at)], -1)
     distinct, owners = prefixes.unique(dim=0, return_inverse=True)

@@ -46,7 +46,7 @@ class RewardModel(nn.Module):
         return (raw.float() - self.mean) / self.std
 
     def normalise(self, scores: Tensor) -> None:
-        """Shift and scale what ``score`` says so that answers with these scores (N,) have mean 0 and deviation 1."""
+        """Shift and scale ``score`` so that answers with these scores (N,) have mean 0 and deviation 1."""
         if len(scores) < 2 or not torch.isfinite(scores).all() or not scores.std() > 0.0:
             raise UserError(f"scores {scores.tolist()[:5]}: to normalise needs two or more that are finite and differ")
         self.mean.add_(scores.mean().to(self.mean) * self.std)

@@ -35,12 +35,12 @@ def hidden_states(model: nn.Module, tokens: Tensor, lengths: Tensor, *, dropout:
 
 
 def checkpoints_activations(model: nn.Module) -> bool:
-    """Whether a model of transformers computes activations anew in the backward pass."""
+    """True if a transformer recomputes activations in the backward pass."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 
 def packed_states(decoder: nn.Module, tokens: Tensor, lengths: Tensor) -> Tensor:
-    """The same with all sequences behind one another in one row: positions that begin anew separate them."""
+    """States of all sequences in one row, one behind the other: positions that begin anew separate them."""
     positions = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
     seen = positions < lengths[:, None]
     packed: Tensor = decoder(

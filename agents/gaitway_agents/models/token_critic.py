@@ -30,7 +30,7 @@ class TokenCritic(nn.Module):
 
     @classmethod
     def of(cls, reward_model: RewardModel) -> Self:
-        """A critic that says of every prefix what the reward model says of it (Ziegler et al. 2019 start there)."""
+        """Critic that begins with the reward model's score of every prefix (as Ziegler et al. 2019)."""
         critic = cls(reward_model.model)
         net: Any = reward_model.model
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""How a replay buffer keeps one observation: whole, or as the frames that image stacks share."""
+"""Storage of one observation in a replay buffer: whole, or as the frames that image stacks share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Whole:
         return self.values[1].index_select(0, rows)
 
     def has_lost(self, slot: int) -> bool:
-        """Whether parts of a slot have been overwritten."""
+        """True if parts of a slot have been overwritten."""
         return False
 
     @property
@@ -137,7 +137,7 @@ COLUMNS: dict[str, type[Whole] | type[Frames]] = {"whole": Whole, "frames": Fram
 
 
 def is_continued(stacks: Tensor, following: Tensor) -> Tensor:
-    """Where the next stack (N, C, H, W) is the one before moved on by one frame, (N,)."""
+    """Mask (N,) of the stacks (N, C, H, W) whose following stack is the same one, moved on by one frame."""
     return (stacks[:, 1:] == following[:, :-1]).flatten(1).all(1)
 
 

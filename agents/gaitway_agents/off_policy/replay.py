@@ -1,4 +1,4 @@
-"""Replay: what environments went through, kept to be learnt from again and again."""
+"""Replay buffer: transitions of environments, kept for many updates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Transitions:
     observations: Observation
     actions: Tensor
     returns: Tensor
-    """Discounted sum of the rewards on the way, without what comes after them."""
+    """Discounted sum of the rewards on the way, without the value of the next state."""
     discounts: Tensor
     """Factor of the value of ``next_observations``: gamma to the number of steps, 0 where the episode terminated."""
     next_observations: Observation
     rows: Tensor
-    """Where the buffer keeps them."""
+    """Rows of the buffer that hold them."""
     weights: Tensor | None = None
     """Importance weights of prioritised sampling; None if all are 1."""
 

@@ -201,7 +201,7 @@ class OffPolicyTrainer(WithEnv, ABC):
         }
 
     def load_policy(self, state: dict[str, Any]) -> None:
-        """Networks and optimisers alone, which is what playing needs."""
+        """Load networks and optimisers alone, for playing."""
         for name, learner in self.learners.items():
             learner.load_state_dict(state["learners"][name])
 

@@ -27,7 +27,7 @@ Networks = dict[str, dict[str, Tensor]]
 
 
 def networks_of(policy: nn.Module) -> Networks:
-    """The networks of a policy, Gaitway's or rsl_rl's own. Raises ValueError for what rsl_rl has no model of."""
+    """Networks of a policy, Gaitway's or rsl_rl's own. Raises ValueError for networks without a model in rsl_rl."""
     if not isinstance(policy, ActorCritic):
         return {name: dict(policy.get_submodule(name).state_dict()) for name in ("actor", "critic")}
     head, config = policy.head, policy.config
@@ -72,7 +72,7 @@ def _older(network: str, name: str) -> str:
 
 
 def settings_of(networks: Networks, *, actor: str, critic: str) -> dict[str, list[str]]:
-    """What Isaac Lab's scripts must be told of the networks to load them, by release; their activations are given.
+    """Overrides, by release, with which Isaac Lab's scripts load the networks; their activations are given.
 
     Isaac Lab 2.3 knows one activation for both.
     """

@@ -23,8 +23,11 @@ class RslRlModelConfig(Checked):
     """``rsl_rl.models.MLPModel`` without a distribution: the critic."""
 
     hidden_dims: Annotated[tuple[int, ...], _LAYERS] = (128, 128, 128)
+    """Sizes of hidden layers; typically two or three of 64 to 512."""
     activation: Annotated[str, one_of(*ACTIVATIONS)] = "elu"
+    """Activation of hidden layers."""
     obs_normalization: bool = False
+    """Running normalisation of observations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class RslRlActorConfig(RslRlModelConfig):
     """``rsl_rl.models.MLPModel`` with a ``GaussianDistribution``."""
 
     init_std: PositiveFloat = 1.0
+    """Initial standard deviation of actions; typically 0.5 to 1."""
     std_type: Annotated[str, one_of("scalar", "log")] = "scalar"
     """"scalar" learns the standard deviation, "log" its logarithm."""
 
@@ -41,21 +45,35 @@ class RslRlAlgorithmConfig(Checked):
     """Arguments of ``rsl_rl.algorithms.PPO``."""
 
     num_learning_epochs: PositiveInt = 5
+    """Passes over each rollout; typically 3 to 10."""
     num_mini_batches: PositiveInt = 4
+    """Minibatches of each epoch; typically 4 to 32."""
     clip_param: PositiveFloat = 0.2
+    """Clip of the ratio; typically 0.1 to 0.3."""
     gamma: Share = 0.99
+    """Discount factor; typically 0.97 to 0.999."""
     lam: Share = 0.95
+    """Lambda of generalised advantage estimation; typically 0.9 to 0.98."""
     value_loss_coef: NonNegativeFloat = 1.0
+    """Weight of the value loss; typically 0.5 to 1."""
     entropy_coef: NonNegativeFloat = 0.005
+    """Weight of the entropy bonus; typically 0 to 0.01."""
     learning_rate: PositiveFloat = 1e-3
+    """Learning rate, with "adaptive" the initial one; typically 1e-4 to 1e-3."""
     max_grad_norm: PositiveFloat = 1.0
+    """Largest norm of a gradient; typically 0.5 to 1."""
     optimizer: Annotated[str, one_of(*OPTIMIZERS)] = "adam"
+    """Name of the optimiser."""
     use_clipped_value_loss: bool = True
+    """True clips the move of values, as PPO clips the policy's."""
     schedule: Annotated[str, one_of("adaptive", "fixed")] = "adaptive"
     """"adaptive" steers the learning rate to ``desired_kl``; "fixed" keeps it."""
     desired_kl: PositiveFloat = 0.01
+    """KL divergence that "adaptive" aims at, in nats; typically 0.005 to 0.02."""
     normalize_advantage_per_mini_batch: bool = False
+    """True normalises advantages in each minibatch, False over the rollout."""
     use_mixed_precision: bool = False
+    """True runs the networks in mixed precision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +81,13 @@ class RslRlConfig(Checked):
     """rsl_rl's ``OnPolicyRunner`` with PPO. Defaults are Isaac Lab's for its flat ANYmal-C task."""
 
     num_steps_per_env: PositiveInt = 24
-    """Environment steps per iteration."""
+    """Environment steps per iteration; typically 16 to 64."""
     init_at_random_ep_len: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
     actor_groups: Annotated[tuple[str, ...], _GROUPS] = ("policy",)
     """Observations that the actor reads, one after the other."""
     critic_groups: Annotated[tuple[str, ...], _GROUPS] | None = None
-    """Observations that the critic reads; None takes "critic" where there is one, else what the actor reads."""
+    """Observations that the critic reads; None takes "critic" where there is one, else the actor's."""
     algorithm: RslRlAlgorithmConfig = field(default_factory=RslRlAlgorithmConfig)
     actor: RslRlActorConfig = field(default_factory=RslRlActorConfig)
     critic: RslRlModelConfig = field(default_factory=RslRlModelConfig)
@@ -88,7 +106,7 @@ class RslRlConfig(Checked):
             )
 
     def obs_groups(self, available: Sequence[str]) -> dict[str, list[str]]:
-        """Which of the ``available`` observations each network reads, as rsl_rl wants it said."""
+        """Groups of the ``available`` observations that each network reads, in rsl_rl's format."""
         default = ("critic",) if "critic" in available else self.actor_groups
         groups = {"actor": list(self.actor_groups), "critic": list(self.critic_groups or default)}
         for network, names in groups.items():

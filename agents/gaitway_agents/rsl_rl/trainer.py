@@ -1,4 +1,4 @@
-"""rsl_rl's own runner, algorithm and models as an agent, weight for weight what rsl_rl does by itself.
+"""rsl_rl's own runner, algorithm and models as an agent, with the same weights as rsl_rl by itself.
 
 Source: Schwarke et al. 2025, "RSL-RL: A Learning Library for Robotics Research", arXiv 2509.10771.
 """
@@ -214,7 +214,7 @@ def restored(state: dict[str, Any], config: RslRlConfig, *, num_actions: int, **
 
 
 def _check_environment(env: VectorEnv, config: RslRlConfig) -> dict[str, list[str]]:
-    """Which observations each network reads, of an environment that rsl_rl can learn from."""
+    """Observations that each network reads; refuses an environment that rsl_rl cannot learn from."""
     action_space, observation_space = env.single_action_space, env.single_observation_space
     if not isinstance(action_space, spaces.Box):
         raise UserError(f"agent rsl_rl takes actions in a Box, not {action_space}: use ppo or dqn")

@@ -33,7 +33,7 @@ from .spaces import TableSpaces
 @dataclass(frozen=True, kw_only=True)
 class _PlanningConfig(Checked):
     gamma: Share = 0.99
-    """1 is allowed where the undiscounted return is finite."""
+    """Discount factor, typically 0.9 to 1; 1 is allowed where the undiscounted return is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ def greedy_policy(model: TabularModel, values: Tensor, gamma: float) -> Tensor:
 
 
 def _best(q: Tensor, tolerance: float) -> Tensor:
-    """Which actions (S, A) are as good as the best one, but for ``tolerance``."""
+    """Mask (S, A) of the actions that are as good as the best one, within ``tolerance``."""
     top = q.amax(1, keepdim=True)
     return q >= top - tolerance * (1.0 + top.abs())
 

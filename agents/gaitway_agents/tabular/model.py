@@ -72,7 +72,7 @@ class TabularModel:
 def model_from_table(
     table: dict[int, dict[int, Iterable[tuple[float, int, float, bool]]]], start: Any, time_limit: int | None = None
 ) -> TabularModel:
-    """From Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
+    """Model from Gymnasium's ``P[state][action] = [(probability, next state, reward, terminated), ...]``."""
     states, actions = len(table), len(table[0])
     if states * states * actions > MAX_ENTRIES:
         raise UserError(f"{states:,} states and {actions} actions: too many for exact planning; {LEARNERS}")

@@ -1,4 +1,4 @@
-"""Which spaces a table can have rows and columns for."""
+"""Spaces that a table can index."""
 
 from __future__ import annotations
 

@@ -21,14 +21,17 @@ from .td_control import epsilon_greedy, greedy, move_towards, one_hot, sample, t
 @dataclass(frozen=True, kw_only=True)
 class _TDConfig(Checked):
     gamma: Share = 0.99
+    """Discount factor; typically 0.9 to 1."""
     learning_rate: PositiveShare = 0.1
+    """Learning rate; typically 0.01 to 0.5."""
     learning_rate_final: Share | None = None
     """Anneal the learning rate linearly to this over the whole training; None keeps it."""
     exploration_initial: Share = 1.0
-    """Share of random actions in the beginning."""
+    """Share of random actions at the start."""
     exploration_final: Share = 0.05
+    """Share of random actions at the end; typically 0.01 to 0.1."""
     exploration_fraction: Share = 0.5
-    """Part of the whole training over which that share goes linearly to ``exploration_final``."""
+    """Part of the training over which that share falls linearly to ``exploration_final``."""
     initial_value: float = 0.0
     """Initial value of every state and action; values above any possible return make the agent try everything."""
     double: bool = False

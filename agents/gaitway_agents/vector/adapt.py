@@ -153,7 +153,7 @@ class TorchVectorEnv(VectorWrapper):
         return observation, torch.zeros(n), nowhere, everywhere.clone(), info
 
     def _count(self, reward: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
-        """Add to the running episodes; the beginning of what is told about the step."""
+        """Count the step in the running episodes; returns the start of its ``info``."""
         if not self._any_restarting and "valid" not in info:
             self._returns += reward
             self._lengths += 1
@@ -165,7 +165,7 @@ class TorchVectorEnv(VectorWrapper):
         return {"valid": torch.from_numpy(valid)}
 
     def _report(self, out: dict[str, Any], done: np.ndarray | None, info: dict[str, Any]) -> None:
-        """Returns and lengths of what is over: the environment's own account, wherever it keeps it, or ours."""
+        """Returns and lengths of finished episodes: the environment's own, wherever it keeps them, or ours."""
         own = info if "_episode" in info else info.get("final_info", {})
         over, returns, lengths = done, self._returns, self._lengths
         if "_episode" in own:

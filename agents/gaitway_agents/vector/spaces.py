@@ -1,4 +1,4 @@
-"""How NumPy batches of Gymnasium's spaces become the arrays that agents see."""
+"""Conversion of NumPy batches of Gymnasium's spaces to the arrays that agents see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Convert = Callable[[np.ndarray], np.ndarray]
 
 
 class BrokenEnvironmentError(NotDone):
-    """An environment returned what no learner may use; says which term, which environment and what it was."""
+    """Unusable value from an environment; names the term, the environment and the value."""
 
 
 def _float32(batch: np.ndarray) -> np.ndarray:
@@ -29,7 +29,7 @@ def _channels_first(batch: np.ndarray) -> np.ndarray:
 
 
 class Entry:
-    """One named entry of an observation: what the environment promises, and how it is converted."""
+    """One named entry of an observation: its space, and its conversion."""
 
     def __init__(self, name: str, space: spaces.Space[Any]):
         self.name, self.source = name, space
@@ -93,14 +93,14 @@ class Entries:
         return {entry.name: entry.read(observation[entry.name], n) for entry in self.entries}
 
     def read_list(self, observations: list[Any]) -> dict[str, np.ndarray]:
-        """The same for single observations, one for each environment."""
+        """Arrays of single observations, one for each environment."""
         if self.by_name:
             batch = {entry.name: np.stack([o[entry.name] for o in observations]) for entry in self.entries}
             return self.read(batch, len(observations))
         return self.read(np.stack([np.asarray(o) for o in observations]), len(observations))
 
     def finite(self, parts: dict[str, np.ndarray]) -> bool:
-        """Whether a sum of squares is; squares of numbers above 1e19 are not either."""
+        """True if a sum of squares is finite; squares of numbers above 1e19 are not either."""
         return all(math.isfinite(np.vdot(parts[name], parts[name])) for name in self.floats)
 
     def check_finite(
@@ -129,7 +129,7 @@ class Entries:
 
 
 def _conversion(name: str, space: spaces.Space[Any]) -> tuple[spaces.Space[Any], Convert]:
-    """Space and conversion of what agents see."""
+    """Space and conversion of an entry, as agents observe it."""
     if name == MASK:
         return spaces.MultiBinary(space.shape or ()), lambda batch: batch.astype(np.bool_)
     if isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3:

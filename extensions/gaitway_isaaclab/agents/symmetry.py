@@ -11,7 +11,7 @@ from torch import Tensor
 from ..world import TASK
 
 MIRRORS = "_gaitway_mirrors"
-"""Where an environment has its mirror group."""
+"""Attribute of an environment that holds its mirror group."""
 
 
 def mirror_images(env: Any, obs: TensorDict | None = None, actions: Tensor | None = None) -> tuple[Any, Any]:

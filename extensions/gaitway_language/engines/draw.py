@@ -39,7 +39,7 @@ def uniform(keys: Tensor, position: int) -> Tensor:
 
 
 def _shift(number: Tensor, bits: int) -> Tensor:
-    """To the right, as if there were no sign."""
+    """Shift to the right, as if there were no sign."""
     return (number >> bits) & ((1 << (64 - bits)) - 1)
 
 

@@ -27,7 +27,7 @@ ROWS = 16
 
 
 def understood(model: nn.Module) -> bool:
-    """Whether :class:`LlamaDecoder` computes what ``model`` does."""
+    """True if :class:`LlamaDecoder` computes the same as ``model``."""
     config: Any = getattr(model, "config", None)
     rope = getattr(config, "rope_parameters", None) or {}
     return (

@@ -33,7 +33,7 @@ CHUNK = 2**20
 REQUEST_BYTES = 2**30
 """Most of a request but new weights, which is kept in memory."""
 SILENCE = 60.0
-"""Between two parts of a request, after which its connection is closed [s]."""
+"""Longest time between two parts of a request [s]; then its connection is closed."""
 SHARED = Path("/dev/shm")
 TOKEN = "GAITWAY_ENGINE_TOKEN"
 """Environment variable with the secret that server and trainer share."""
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing at every request."""
+        """Log no requests."""
 
 
 def _is_loopback(host: str) -> bool:

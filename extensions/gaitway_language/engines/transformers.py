@@ -78,7 +78,7 @@ class TransformersEngine:
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Without dropout, where the model is the one that learns."""
+        """Context without dropout, where the engine's model is the one that learns."""
         training = self._live is not None and self._live.training
         if self._live is not None:
             self._live.eval()

@@ -1,1 +1,1 @@
-"""The face of the language half: what builds, judges and shows models that answer in text."""
+"""Interface of the language half: models that answer in text are built, judged and shown."""

@@ -1,4 +1,4 @@
-"""What a language training consists of: model, tokeniser, engine, world and trainer, made from a configuration."""
+"""Parts of a language training: model, tokeniser, engine, world and trainer, built from a configuration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TextTraining:
     """The parts of one training."""
 
     task: LanguageTask
-    """Without the rows that cannot be used, where such are to be skipped."""
+    """Task, without the rows that are skipped."""
     model: nn.Module
     """The causal LM that learns, or the reward model."""
     conversation: Conversation

@@ -56,7 +56,7 @@ class Fitting:
 
 
 def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, prefill: str = "") -> Conversation:
-    """How the texts of a task become tokens: what its system prompt says, and how its tools are called.
+    """Conversion of a task's texts to tokens, with its system prompt and its tools.
 
     ``model`` says by its configuration what else ends its answers; ``prefill`` begins each of them.
     """
@@ -79,7 +79,7 @@ def fitting(task: LanguageTask, conversation: Conversation) -> LanguageTask:
 def check_lengths(
     number: int, row: Row, task: LanguageTask, conversation: Conversation, most: int | None = None
 ) -> int:
-    """How many tokens the prompt has.
+    """Number of tokens in the prompt.
 
     Raises :class:`RowError` for a prompt or an answer that is empty or too long, with the row's number. ``most`` is how
     many tokens the model sees, where answers come from the rows and not from the model.

@@ -1,4 +1,4 @@
-"""Where a language model is, and in what precision."""
+"""Device and precision of a language model."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def let_memory_grow(rollout: str) -> None:
 
 
 def usual_dtype(device: torch.device) -> str:
-    """What the frozen weights and the engine of a model of real size are in: bfloat16 on a GPU that computes in it."""
+    """Default dtype of a real model's frozen weights and engine: bfloat16 on a GPU that computes in it."""
     return "bfloat16" if device.type == "cuda" and has_bfloat16(device) else "float32"

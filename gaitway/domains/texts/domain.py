@@ -1,4 +1,4 @@
-"""Language models: what they answer, and what they learn from."""
+"""Domain of language models: their tasks and training data."""
 
 from __future__ import annotations
 

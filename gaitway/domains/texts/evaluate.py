@@ -1,4 +1,4 @@
-"""Evaluating a model on held-out problems: its likeliest answers, and what several samples of each are worth."""
+"""Evaluation of a model on held-out problems: its likeliest answers, and several samples of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gaitway_tasks.language.spec import Row
 
 EVALUATIONS = "evaluations"
-"""Folder, in a run, of what was asked of it after the training."""
+"""Folder of a run's evaluations after the training."""
 CORRECT = ("correctness", "code")
 """Parts of a reward that say whether an answer is right: 1 if it is."""
 FORMAT = "format"
@@ -47,7 +47,7 @@ class Answer:
     tokens: int
     """Tokens that the model generated, in all turns."""
     finished: bool
-    """Whether the answer ended before the length limit."""
+    """True if the answer ended before the length limit."""
     reward: float
     parts: Mapping[str, float]
     last_turn: str | None = None
@@ -55,7 +55,7 @@ class Answer:
 
     @property
     def is_right(self) -> bool | None:
-        """None where no part of the reward says so."""
+        """True if the answer is right; None where no part of the reward judges it."""
         found = next((self.parts[name] for name in CORRECT if name in self.parts), None)
         return None if found is None else found >= RIGHT
 
@@ -75,7 +75,7 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """All problems of an evaluation, and how it was made."""
+    """Results of all problems of an evaluation, and its settings."""
 
     task: str
     model: str
@@ -87,11 +87,11 @@ class Evaluation:
     problems: tuple[Problem, ...]
     seconds: float
     prefill: str = ""
-    """What every answer began with, given to the model."""
+    """Text that began every answer, given to the model."""
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
-        """What is known of the model by name, with 95 % intervals over problems.
+        """Measures of the model by name, with 95 % intervals over problems.
 
         Shares of single answers have Wilson's interval, everything else that of resampled problems.
         """
@@ -147,7 +147,7 @@ class Evaluation:
         return [problem for problem in self.problems if problem.greedy.reward < middle]
 
     def save(self, path: Path) -> None:
-        """As JSON, with the measures beside the answers they were made of."""
+        """Save as JSON, with the measures beside the answers."""
         tree = {"measures": {name: asdict(m) for name, m in self.measures.items()}, **asdict(self)}
         write_text_atomically(path, json.dumps(tree, indent=1) + "\n")
 

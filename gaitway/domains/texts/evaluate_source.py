@@ -103,7 +103,7 @@ def keep_right(evaluation: Evaluation, rows: Sequence[Row], path: Path) -> None:
 
 
 def is_reward_model(source: str) -> bool:
-    """Whether ``source`` is a run whose model judges answers."""
+    """True if ``source`` is a run of a reward model."""
     path = Path(source)
     return is_run(path) and isinstance(language_run(path).config().agent, RewardModelConfig)
 

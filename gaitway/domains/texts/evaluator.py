@@ -104,7 +104,7 @@ class TextEvaluator(Evaluator):
         return bootstrap_mean(losses)
 
     def _scores(self, batch: Batch) -> Tensor:
-        """Of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
+        """Scores of pairs of answers, shape (P, 2): a reward model's, or the implicit rewards of DPO and its kin."""
         if isinstance(self.trainer, PreferenceTrainer):
             return self.trainer.rewards(batch)
         assert isinstance(self.trainer, RewardModelTrainer)

@@ -1,4 +1,4 @@
-"""Which model a training begins with, and the one that it has made: found, built, loaded and written."""
+"""Models of a training: the start found, built or loaded, and the result written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Loaded:
 
 
 def quiet() -> None:
-    """No bars of transformers' own for every folder that is read or written."""
+    """Context without transformers' own progress bars."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

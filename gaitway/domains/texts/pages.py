@@ -15,7 +15,7 @@ from .evaluate import Answer, Evaluation, Problem
 from .statistics import Measure
 
 FAILURES, OTHERS = 30, 10
-"""How many problems a page shows of either kind: enough to read, and to see what goes wrong."""
+"""Number of failures and of other problems that a page shows."""
 SAMPLES = 4
 """Sampled answers that are shown beside the likeliest one."""
 MEASURES = "numbers measures"

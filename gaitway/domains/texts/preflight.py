@@ -80,7 +80,7 @@ def preflight(config: TrainConfig) -> TrainConfig:
 
 
 def _computing(config: TrainConfig) -> str:
-    """What weights, forward passes and the engine are in, for people."""
+    """Precision of weights, forward passes and engine, as text."""
     options, agent = config.language, config.agent
     learning = "weights in float32" if options.lora is None else f"adapters in float32 on weights in {options.dtype}"
     passes = agent.optimizer.precision
@@ -97,7 +97,7 @@ def _check_run(path: Path, config: TrainConfig) -> None:
 
 
 def _first(options: LanguageOptions) -> LanguageOptions:
-    """The same with the folder or hub id of the model that a run began with, in place of the run."""
+    """Options with the folder or hub id of the model that a run began with, in place of the run."""
     while is_run(Path(options.model)):
         start = Path(options.model) / START
         if start.exists():
@@ -165,7 +165,7 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
 
 
 def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:
-    """How many rows were skipped, where that was asked for, and the tokens of the longest prompt that there can be.
+    """Number of skipped rows, where skipping was asked for, and the tokens of the longest possible prompt.
 
     Raises ``RowError`` for the first row that is too long.
     """

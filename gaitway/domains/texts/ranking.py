@@ -1,4 +1,4 @@
-"""How often a model finds the better of two answers."""
+"""Accuracy of a model at ranking the better of two answers first."""
 
 from __future__ import annotations
 

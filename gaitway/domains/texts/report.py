@@ -26,7 +26,7 @@ from .statistics import Measure
 PROBLEMS = 12
 """Problems of each kind whose answers are shown."""
 EXAMINED = "greedy accuracy"
-"""What is drawn of the evaluations on the way, and compared."""
+"""Measure of the evaluations during training that reports plot and compare."""
 SAMPLED = "sampled accuracy"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
@@ -71,13 +71,13 @@ class LanguageReport:
 
     @cached_property
     def tasks(self) -> list[str]:
-        """What was evaluated, the training's own task first."""
+        """Names of the evaluated tasks, the training's own first."""
         own = str(self.runs[0].record["task"])
         names = dict.fromkeys(name for run in self.runs for name in run.evaluations)
         return sorted(names, key=lambda name: name != own)
 
     def headlines(self) -> list[str]:
-        """A line on each evaluated task: what every run's likeliest answers scored, and its sampled ones."""
+        """Line for each evaluated task: scores of every run's likeliest and sampled answers."""
         lines = []
         for task in self.tasks:
             scores = [f"{run.name} {_said(run.evaluations[task])}" for run in self.runs if task in run.evaluations]
@@ -268,7 +268,7 @@ def _line(points: Sequence[tuple[float, float]], run: int, css: str) -> Line:
 
 
 def _answers(report: LanguageReport, task: str) -> list[Section]:
-    """The same problems answered by every run: first those the first run fails, then those still wrong."""
+    """Section with the same problems answered by every run: first those the first run fails, then those still wrong."""
     there = [(c.name, {p.prompt: p for p in c.evaluations[task].problems})
              for c in report.runs if task in c.evaluations]  # fmt: skip
     if len(there) < 2:

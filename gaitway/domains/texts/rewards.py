@@ -30,7 +30,7 @@ def reward_model(run: str) -> Loaded:
 
 @torch.no_grad()
 def reward_of_run(prompts: Sequence[Any], completions: Sequence[str], *, run: str, **columns: Any) -> list[float]:
-    """What the reward model trained in the folder ``run`` says of answers to prompts, texts or messages."""
+    """Scores of the reward model trained in the folder ``run``, for answers to prompts (texts or messages)."""
     loaded = reward_model(run)
     model, task = loaded.model, loaded.task
     assert task is not None

@@ -1,4 +1,4 @@
-"""How language tasks are trained unless told otherwise, and what the command line says of models and rewards."""
+"""Default training settings of language tasks, and the command line's options for models and rewards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .recipes import RECIPES
 OWN_MODEL = ("arithmetic", "descriptions", "digit-sums")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
-"""Of models that small: learning rate, half as much from rewards, whose first steps must be short; sequences of an
+"""Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an
 update, and answers to a prompt."""
 LORA_RATE = 10.0
 """Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
@@ -117,7 +117,7 @@ def _precise(config: Any, precision: str) -> Any:
 
 
 def is_tiny(model: str) -> bool:
-    """Whether ``model`` is "tiny", or a run that began with one that was."""
+    """True if ``model`` is "tiny", or a run that began with it."""
     while is_run(Path(model)):
         options = RunFolder.open(Path(model)).config().language
         if options is None:

@@ -1,4 +1,4 @@
-"""How well a model answers, from samples, and how sure that is. Pure functions of numbers and texts."""
+"""Statistics of a model's answers from samples, with intervals. Pure functions of numbers and texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaitway_files.errors import UserError
 REPS = 2_000
 """Resamples of a bootstrap."""
 Z = 1.959963984540054
-"""Of a 95 % interval: the standard normal distribution's quantile at 0.975."""
+"""Quantile of the standard normal distribution at 0.975, for 95 % intervals."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Measure:
     high: float
 
     def percent(self) -> str:
-        """For people: ``84.2 % [81.0, 87.0]``."""
+        """Percentage with its interval: ``84.2 % [81.0, 87.0]``."""
         return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
 
     def number(self) -> str:
-        """For people, where it is no share."""
+        """Number with its interval."""
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 

@@ -15,7 +15,7 @@ from .models import load_writer
 from .settings import is_tiny
 
 MAX_TOKENS = 1024
-"""Of an answer by a model that is no run of ours, whose task would say how long answers may be."""
+"""Longest answer of a model without a run, whose task would set it."""
 
 
 class Talk:

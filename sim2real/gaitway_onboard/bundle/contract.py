@@ -35,7 +35,7 @@ OWN_VELOCITY = f"{ESTIMATE}base_lin_vel"
 FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
-"""What no robot comes near; the largest single numbers are in contract.schema.json."""
+"""Bounds far above any robot's; the largest single numbers are in contract.schema.json."""
 DEFAULT_ACCELERATION = (2.0, 2.0, 4.0)
 """[m/s^2, m/s^2, rad/s^2]; how fast the controller lets the operator's command change where the graph has no limit."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
@@ -167,13 +167,14 @@ class Contract:
     height_scan: HeightScan | None = None
     """Present exactly if ``height_scan`` is an input."""
     command_acceleration: tuple[float, float, float] | None = None
-    """How fast the graph lets the command that it follows change [m/s^2, m/s^2, rad/s^2]; None does not limit it."""
+    """Largest change of the command that the graph allows per second [m/s^2, m/s^2, rad/s^2]; None does not limit it.
+    """
     command_calibration: CommandCalibration | None = None
-    """How the graph corrects that command before the policy sees it; None leaves it as it is."""
+    """Correction of that command before the policy observes it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
-    """Which of Gaitway's estimators fills in an input that no sensor gives; the robot's own software gives the rest."""
+    """Gaitway's estimator for each input that no sensor gives; the robot's own software gives the rest."""
     origin: Mapping[str, str] | None = None
-    """Where an imported policy comes from: ``family``, ``source``, ``licence`` and the file that held it."""
+    """Origin of an imported policy: ``family``, ``source``, ``licence`` and the file that held it."""
 
     @property
     def num_joints(self) -> int:
@@ -284,7 +285,7 @@ def verify_files(bundle: str | Path) -> dict[str, bytes]:
 
 
 def is_bundle(path: str | Path) -> bool:
-    """Whether the folder claims to be a bundle; :meth:`Contract.load` says whether it is a good one."""
+    """True if the folder claims to be a bundle; :meth:`Contract.load` checks it."""
     return (Path(path) / CONTRACT_FILE).is_file()
 
 

@@ -78,7 +78,7 @@ class OnboardPolicy:
 
     @property
     def estimates(self) -> dict[str, NDArray[np.float32]]:
-        """What the policy estimated in the last step, by the name of the output."""
+        """Estimates of the policy in the last step, by the name of the output."""
         return {name: self._outputs[name].copy() for name in self.contract.estimates}
 
     @property

@@ -152,7 +152,7 @@ def _check_index(index: Index, where: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What a bundle says of itself after every check."""
+    """Result of all checks of a bundle."""
 
     contract: Any
     verdict: dict[str, Any] | None

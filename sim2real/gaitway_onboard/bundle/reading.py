@@ -13,7 +13,7 @@ from gaitway_files.reading import FileError, read_bytes
 from .contract import check_folder
 
 MOST_FILES = 100
-"""In a bundle's folder, with what people lay beside its own."""
+"""Most entries of a bundle's folder, including files that people add."""
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def one_reading(bundle: Path) -> Iterator[Path]:
 
 
 def entries(bundle: Path) -> list[os.DirEntry[str]]:
-    """What is in the folder of a bundle, by name."""
+    """Entries of a bundle's folder, by name."""
     try:
         entries = sorted(os.scandir(bundle), key=lambda entry: entry.name)
     except OSError as error:

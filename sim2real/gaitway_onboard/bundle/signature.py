@@ -1,4 +1,4 @@
-"""Who answers for a bundle: a signature (Ed25519) over the SHA-256 of each of its files. Needs ``cryptography``.
+"""Signature of a bundle (Ed25519) over the SHA-256 of each of its files. Needs ``cryptography``.
 
 A seal can be computed by anyone, so it shows accidents; a signature can be made only with the private key. Keys are
 files of OpenSSH (``ssh-keygen -t ed25519``) or PEM (``openssl genpkey -algorithm ed25519``). The rehearsal's verdict is
@@ -46,7 +46,7 @@ class PublicKey:
     path: Path
     """The file it is from."""
     fingerprint: str
-    """As ``ssh-keygen -l`` shows it."""
+    """Fingerprint as ``ssh-keygen -l`` shows it."""
     key: Any
 
 
@@ -184,7 +184,7 @@ def load_private_key(path: str | Path, ask: Callable[[str], str] | None = None) 
 
 
 def others_may_read(path: str | Path) -> bool:
-    """Whether a private key is not private."""
+    """True if others can read a private key."""
     return bool(Path(path).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 

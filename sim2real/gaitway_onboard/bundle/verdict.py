@@ -21,12 +21,12 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Kind:
-    """What a verdict is of, and who gives it."""
+    """Kind of verdict: its subject, and the command that gives it."""
 
     key: str
     command: str
     texts: tuple[str, ...]
-    """What it must say, each a text."""
+    """Required texts."""
     rows: tuple[str, Mapping[str, type]]
     """The list of what was tried, and what each row must say."""
 
@@ -90,11 +90,11 @@ NOT_JUDGED = (
     ((2, 0), "the gait"),
     ((2, 1), "how the robot stands, stops and keeps straight"),
 )
-"""From which suite version on what was judged."""
+"""First suite version that judged each subject."""
 
 
 def old_suite(version: str) -> str | None:
-    """What to know of a verdict of this suite version, if later suites judge more; else None."""
+    """Warning about a verdict of this suite version, if later suites judge more; else None."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     found = tuple(map(int, numbers.groups())) if numbers else NOT_JUDGED[-1][0]
     missing = [what for since, what in NOT_JUDGED if found < since]

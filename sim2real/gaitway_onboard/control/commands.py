@@ -72,7 +72,7 @@ def scripted(script: Script) -> CommandSource:
 
 
 def follow(wanted: Command, before: Command, contract: Contract) -> Command:
-    """What the policy is told a period after ``before``: finite, in the trained range, and no faster than allowed.
+    """Command to the policy a period after ``before``: finite, in the trained range, and no faster than allowed.
 
     A graph whose contract has ``command_acceleration`` limits the change itself, and is told at once. What is not
     finite counts as zero.

@@ -62,7 +62,7 @@ ABOUT = {
 
 
 class Request(StrEnum):
-    """What an operator may ask for."""
+    """Request of an operator."""
 
     START = "start"  # from passive to standing up, from standing to the policy
     LOWER = "lower"  # end softly
@@ -78,23 +78,23 @@ class ControllerConfig:
     """Durations [s] and limits."""
 
     ready_timeout: float = 5.0
-    """How long the signals may make no sense before anything moves."""
+    """Longest time for which the signals may make no sense before anything moves [s]."""
     ramp: float = 2.0
-    """From the measured to the default pose; longer if a joint had to move faster than ``ramp_speed``."""
+    """Shortest ramp from the measured to the default pose [s], typically 1 to 5; ``ramp_speed`` may lengthen it."""
     ramp_speed: float = 1.5
-    """[rad/s]"""
+    """Largest speed of a joint in the ramp [rad/s]; typically 0.5 to 2."""
     fade: float = 0.3
-    """Over which gains and targets change from one mode's to the next's."""
+    """Time over which gains and targets blend from one mode to the next [s]; typically 0.1 to 0.5."""
     hold: float = 0.5
-    """In the default pose, at least."""
+    """Shortest time in the default pose [s]."""
     settle: float = 1.0
-    """Of policy with command zero, before the robot is lowered."""
+    """Time of the policy with command zero, before the robot is lowered [s]."""
     lower: float = 2.0
-    """Over which the gains of a standing robot fade to damping."""
+    """Time over which the gains of a standing robot fade to damping [s]; typically 1 to 5."""
     damp: float = 0.5
-    """Of damping commands after everything; the loop sends them."""
+    """Time of the damping commands after the end [s]; the loop sends them."""
     auto: bool = True
-    """Go on without an operator's start."""
+    """True goes on without an operator's start."""
     limits: SafetyLimits = field(default_factory=SafetyLimits)
 
     def __post_init__(self) -> None:
@@ -107,18 +107,18 @@ class ControllerConfig:
 
 
 class Options(TypedDict, total=False):
-    """What a :class:`Controller` may be given beside what it drives; the loops pass them on."""
+    """Options of a :class:`Controller`; the loops pass them on."""
 
     config: ControllerConfig | None
     """Durations and limits."""
     hardware: Hardware | None
     """Tightens the limits."""
     estimator: Estimator | None
-    """Fills in what the policy reads and no sensor gives."""
+    """Estimator of inputs of the policy that no sensor gives."""
     flight: FlightLog | None
-    """Is told what happens, and stays open."""
+    """Log of the flight; it stays open."""
     say: Callable[[str], None] | None
-    """Hears what an operator should know, such as why a start is refused."""
+    """Callback for messages to the operator, such as the reason of a refused start."""
 
 
 class Controller:
@@ -213,7 +213,7 @@ class Controller:
             self.log.event(now, "trip" if failed else "stop", f"{cause}: {reason}")
 
     def step(self, signals: Signals, now: float) -> Command | None:
-        """What to send in this period; None stands for the robot's own damping."""
+        """Command to send in this period; None stands for the robot's own damping."""
         if math.isnan(self.since):
             self.since = now
         if self._stop is not None:
@@ -314,7 +314,7 @@ class Controller:
             self._say(f"{mode}: {ABOUT[mode]}{'; start goes on' if waits else ''}")
 
     def _ask(self, signals: Signals, now: float) -> None:
-        """What this mode wants, before any clamp."""
+        """Set the joint targets and gains of this mode, before any clamp."""
         elapsed, fade = now - self.since, self.config.fade
         if self.mode in (Mode.RAMP, Mode.HOLD):
             # At the end feet stand where the policy put them, and stiffness would drag them over the ground.
@@ -409,6 +409,6 @@ class Controller:
 
 
 def _smooth(share: float) -> float:
-    """From 0 to 1 with no speed at either end: 3 s^2 - 2 s^3."""
+    """Curve from 0 to 1 with no speed at either end: 3 s^2 - 2 s^3."""
     share = min(1.0, max(0.0, share))
     return share * share * (3.0 - 2.0 * share)

@@ -1,4 +1,4 @@
-"""From a robot that is connected to one that has been driven: what is seen of it first, and who watches over it."""
+"""Deployment: checks of a connected robot, the loop that drives it, and the guardian beside it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LOOK = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a connected robot says of itself, before anything is commanded."""
+    """State of a connected robot, before anything is commanded."""
 
     rate: float
-    """Of new states [Hz]."""
+    """Rate of new states [Hz]."""
     oldest: float
     """The largest age of the newest state [s]."""
     signals: Signals

@@ -1,4 +1,4 @@
-"""What an operator holds: the robot's own transmitter, a gamepad, the keyboard. Buttons and velocity commands.
+"""Devices of an operator: the robot's own transmitter, a gamepad, the keyboard. Buttons and velocity commands.
 
 Each is polled at the loop's rate and never waits. Sticks and keys say where to go as shares of the range that the
 policy was trained on; a device that falls silent stands for zero.
@@ -23,11 +23,12 @@ from .commands import Command, CommandError
 from .controller import Request
 
 DEADZONE = 0.1
-"""Of a stick, of 1."""
+"""Share of a stick's range that counts as zero."""
 STALE = 0.5
 """Silence after which sticks count as released [s]."""
 LET_GO = 1.0
-"""The same of devices that only tell of changes [s]: longer than a key takes to repeat, or a thumb rests still."""
+"""Silence after which keys of devices that only tell of changes count as released [s]: longer than a key takes to
+repeat, or a thumb rests still."""
 NO_REMOTE = Remote()
 
 

@@ -1,4 +1,4 @@
-"""Who computes the policy: this thread now, or another one meanwhile (:mod:`.runner`)."""
+"""Executor: the thread that computes the policy, this one or another meanwhile (:mod:`.runner`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..interface import Array, Signals
 
 
 class Policy(Protocol):
-    """What :class:`gaitway_onboard.bundle.policy.OnboardPolicy` and excitations offer."""
+    """Interface of :class:`gaitway_onboard.bundle.policy.OnboardPolicy` and of excitations."""
 
     contract: Contract
 
@@ -44,13 +44,13 @@ class Decision:
     """The policy's memory before the step."""
     action: Array
     estimates: Mapping[str, Array]
-    """What the policy estimated for itself, by the name of the output."""
+    """Estimates of the policy, by the name of the output."""
     targets: Array
     """[rad], robot's order, (J,); empty if ``refused``."""
     compute_us: float
-    """From signals handed over to targets there."""
+    """Time from the signals to the targets [us]."""
     refused: str | None = None
-    """Why signals or outputs made no sense."""
+    """Reason why signals or outputs made no sense."""
 
 
 class Executor(Protocol):

@@ -40,7 +40,7 @@ class Period(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class LoopReport:
     ok: bool
-    """Whether the loop ran to its end or was asked to stop; False after a trip."""
+    """True if the loop ran to its end or was asked to stop; False after a trip."""
     cause: str
     """Name of the fault (:data:`gaitway_onboard.safety.checks.TRIPS`) or of the stop that ended it."""
     reason: str
@@ -52,9 +52,9 @@ class LoopReport:
     clamped: int
     """Policy periods in which a command was clamped."""
     compute_us: np.ndarray
-    """From signals to the policy's targets, per policy period [us]."""
+    """Time from signals to the policy's targets, per policy period [us]."""
     timing: Timing | None = None
-    """In real time only."""
+    """Timing of the loop; None in simulated time."""
 
 
 def run_loop(

@@ -1,4 +1,4 @@
-"""What the operating system can do for a loop that must not be late, and how late it was all the same."""
+"""Real-time settings of the operating system for a loop, and statistics of its lateness."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 RECEIVING = ("recv", "dq.", "tev")
-"""How Cyclone's names begin of the threads that receive, deliver, and mind timeouts."""
+"""Beginnings of the names of Cyclone's threads that receive, deliver, and mind timeouts."""
 PRIORITY = 40
-"""Of the loop, among real-time threads: below the kernel's own interrupt threads (50)."""
+"""Priority of the loop among real-time threads: below the kernel's own interrupt threads (50)."""
 SWITCH_INTERVAL = 2e-4
-"""How long another Python thread may keep the loop waiting [s]."""
+"""Longest time for which another Python thread may keep the loop waiting [s]."""
 PERIODS = 1 << 20
 """Kept for the report; older ones are overwritten. Half an hour at 500 Hz."""
 LOCK_CURRENT_AND_FUTURE = 3  # mlockall(MCL_CURRENT | MCL_FUTURE)
@@ -101,18 +101,18 @@ def _libc(function: str, *arguments: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """How well a loop kept its time."""
+    """Timing of a loop."""
 
     period: float
-    """As wanted [s]."""
+    """Requested period [s]."""
     period_error: NDArray[np.float32]
-    """Of the newest periods: how far the time between two beginnings was from ``period`` [s]."""
+    """Difference between the time from one start to the next and ``period``, in the newest periods [s]."""
     busy: NDArray[np.float32]
-    """Of the same: from the beginning to the command sent [s]."""
+    """Time from the start of a period to its command, in the same periods [s]."""
     cpu: float
-    """Of one core, by all threads of this process, while the loop ran."""
+    """CPU time of all threads of this process while the loop ran, as a share of one core."""
     notes: tuple[str, ...] = ()
-    """What the operating system refused."""
+    """Real-time settings that the operating system refused."""
 
     def summary(self) -> str:
         if not len(self.period_error):

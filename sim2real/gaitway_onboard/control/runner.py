@@ -29,7 +29,7 @@ class Operator(Protocol):
     """Something with buttons."""
 
     def poll(self, signals: Signals, now: float) -> Request | None:
-        """What has been asked for since the last call. Takes microseconds, and never waits."""
+        """Request made since the last call. Takes microseconds, and never waits."""
         ...
 
 
@@ -117,7 +117,7 @@ class _WatchedLoop(Loop):
         return True
 
     def taken(self, now: float) -> bool:
-        """Whether the guardian has taken the robot away, which ends the controller for that reason."""
+        """True if the guardian has taken the robot away, which ends the controller for that reason."""
         if self.guardian is None or not self.guardian.latched:
             return False
         self.controller.end("hung", "this process was not running: the guardian damped the robot", now, failed=True)

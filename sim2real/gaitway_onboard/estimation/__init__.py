@@ -1,1 +1,1 @@
-"""What no sensor measures, from what sensors do."""
+"""Estimation of quantities that no sensor measures, from those that sensors do."""

@@ -1,4 +1,4 @@
-"""Which feet stand: how much of the robot's weight each of them carries, by sensor or by the torques of its leg."""
+"""Contact detection: the share of the robot's weight that each foot carries, by sensor or by the torques of its leg."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ GRAVITY = 9.81
 SWING, STANCE = 0.06, 0.2
 """Shares of the weight below which a foot surely swings and above which it surely stands."""
 SETTLING = 1.0
-"""Over how long the sensors' unit is learnt [s]."""
+"""Time over which the sensors' unit is learnt [s]."""
 LEVEL = 0.03
 """Feet this much higher than the lowest seem to swing [m]."""
 RAISED = 0.1
-"""What the torque of such a foot's leg still counts: it may stand on a step."""
+"""Weight of the torques of a raised foot's leg: the foot may stand on a step."""
 
 
 class ContactDetector:
-    """How surely each foot stands, from 0 to 1, (F,); by the best signal that a state has.
+    """Confidence that each foot stands, from 0 to 1, (F,); by the best signal that a state has.
 
     Feet's own sensors come first, against the weight that they show on average, since unit and offset are theirs.
     Torques of the drives come second: -J^-T tau is the force on a foot whose leg has no mass. Real legs have, so that

@@ -10,7 +10,8 @@ from .estimator import Estimator
 from .leg_inertial import LegInertialEstimator
 
 ESTIMATORS: dict[str, Callable[..., Estimator]] = {"leg-inertial": LegInertialEstimator.of_bundle}
-"""Made from a bundle, the robot's joint names, the time between two states [s] and the feet under its sensors."""
+"""Estimators by name: functions of a bundle, the robot's joint names, the time between two states [s] and the feet
+under its sensors."""
 USUAL = {"base_lin_vel": "leg-inertial"}
 """The default estimator of each input; the robot's own software must give the others."""
 

@@ -31,8 +31,8 @@ Matrix = NDArray[np.float64]
 GATE = 11.3
 """Squared Mahalanobis distance beyond which a foot counts less: 99 % of a chi-squared with 3 degrees of freedom."""
 FAR = 400.0
-"""The same for its vertical velocity. Rubber and ground give way at touch-down and come back slowly: a gate that shut
-out the one and not the other would leave a mean."""
+"""Squared distance of the vertical velocity beyond which a foot counts less. Rubber and ground give way at touch-down
+and come back slowly: a gate that shut out the one and not the other would leave a mean."""
 UNIT = np.eye(3)
 
 
@@ -41,23 +41,23 @@ class FilterNoise:
     """Standard deviations that the filter assumes."""
 
     accelerometer: float = 0.5
-    """Of one reading, vibration and a wrong attitude included [m/s^2]."""
+    """One reading of the accelerometer, vibration and a wrong attitude included [m/s^2]."""
     bias: float = 0.3
-    """Of the accelerometer's bias at the start [m/s^2]."""
+    """Bias of the accelerometer at the start [m/s^2]."""
     bias_walk: float = 0.01
-    """Of its change in one second [m/s^2]."""
+    """Change of that bias in one second [m/s^2]."""
     joint_vel: float = 0.1
-    """Of a joint's velocity [rad/s]."""
+    """Velocity of a joint [rad/s]."""
     gyro: float = 0.02
-    """Of the angular velocity, its bias included [rad/s]."""
+    """Angular velocity, its bias included [rad/s]."""
     slip: float = 0.02
-    """Of the velocity of a foot that stands [m/s]."""
+    """Velocity of a standing foot [m/s]."""
     sink: float = 0.3
-    """Of the vertical velocity of a foot that stands, whose rubber gives way [m/s]."""
+    """Vertical velocity of a standing foot, whose rubber gives way [m/s]."""
     start: float = 0.3
-    """Of the velocity at a reset [m/s]."""
+    """Velocity at a reset [m/s]."""
     drift: float = 2.0
-    """Of any velocity that a second without contact may leave the filter with [m/s]."""
+    """Velocity after a second without contact [m/s]."""
 
 
 class LegInertialEstimator:
@@ -90,7 +90,7 @@ class LegInertialEstimator:
 
     @classmethod
     def of_bundle(cls, bundle: str | Path, *settings: Any) -> LegInertialEstimator:
-        """With the robot.xml of ``bundle``; raises :class:`.legs.LegError` if that cannot be read."""
+        """Estimator with the robot.xml of ``bundle``; raises :class:`.legs.LegError` if that cannot be read."""
         contract = Contract.load(bundle)
         return cls(read_legs(Path(bundle) / "robot.xml", contract.base_body, contract.foot_bodies), *settings)
 
@@ -107,7 +107,7 @@ class LegInertialEstimator:
 
     @property
     def contact(self) -> Matrix:
-        """How surely each foot stood in the last state, (F,)."""
+        """Confidence that each foot stood in the last state, from 0 to 1, (F,)."""
         return self._standing
 
     def update(self, signals: Signals) -> None:
@@ -144,7 +144,7 @@ class LegInertialEstimator:
         self._covariance = covariance
 
     def _correct(self, joint_vel: Matrix, spin: Matrix, up: Matrix, dt: float) -> None:
-        """All standing feet as one measurement of the velocity; level and upright, they err differently."""
+        """Correct the velocity by all standing feet as one measurement; level and upright, they err differently."""
         covariance = self._covariance
         prior = float(covariance[0, 0] + covariance[1, 1] + covariance[2, 2]) / 3.0
         fade = dt / self.noise.drift**2  # a measurement of zero, so that no drift lasts
@@ -172,7 +172,7 @@ class LegInertialEstimator:
         self._covariance = covariance - gain @ covariance[:3]
 
     def _measurements(self, joint_vel: Matrix, spin: Matrix) -> Iterator[tuple[float, float, list[float]]]:
-        """Of each foot that may stand: how surely, the variance of its level velocity, and the velocity it tells."""
+        """Confidence that each foot stands, variance of its level velocity, and the velocity it measures."""
         noise, kinematics = self.noise, self._kinematics
         arm = kinematics.contact - self._imu
         velocity = -kinematics.velocity(joint_vel) - arm @ spin

@@ -57,7 +57,7 @@ class Leg:
     sole: Array
     """Points of the foot that can touch the ground, in the foot's frame [m], (S, 3)"""
     radius: Array
-    """Of the spheres around those points [m], (S,)"""
+    """Radii of the spheres around those points [m], (S,)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class LeggedBody:
     imu: Array
     """Position of the site named ``imu``, or of the base's origin without one, in the base's frame [m], (3,)"""
     mass: float
-    """Of the whole robot, as far as its bodies have inertials [kg]"""
+    """Mass of the whole robot, as far as its bodies have inertials [kg]"""
 
 
 def read_legs(path: str | Path, base: str, feet: Sequence[str]) -> LeggedBody:
@@ -191,7 +191,7 @@ class _Reader:
                 yield centre + turn @ ((2.0 * np.array(corner) - 1.0) * size), 0.0
 
     def _attributes(self, node: ElementTree.Element) -> dict[str, str]:
-        """Those of the node over those of its class: its own, or the nearest ``childclass`` above it."""
+        """Attributes of the node over those of its class: its own, or the nearest ``childclass`` above it."""
         name, above = node.get("class"), self.parent.get(node)
         while name is None and above is not None:
             name, above = above.get("childclass"), self.parent.get(above)

@@ -1,4 +1,4 @@
-"""From what the controller says to records: the same for a file in this process and for a ring to another."""
+"""Encoding of the controller's messages as records: the same for a file in this process and for a ring to another."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Where records go. Calls do not come from two threads at once."""
+    """Destination of records. Calls do not come from two threads at once."""
 
     def define(self, channel: int, topic: str, name: str, schema: str, metadata: Mapping[str, str]) -> None:
-        """What records of ``channel`` mean; a later definition of the same channel replaces an earlier one."""
+        """Define the records of ``channel``; a later definition of the same channel replaces an earlier one."""
         ...
 
     def write(self, channel: int, log_time: int, sequence: int, payload: bytes, vital: bool) -> bool:
@@ -44,7 +44,7 @@ class Sink(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """Why records are not stored any more; None too where :meth:`write` raises that."""
+        """Reason why records are no longer stored; None too where :meth:`write` raises that."""
         return None
 
     @property
@@ -96,12 +96,12 @@ class Encoder(FlightLog):
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is recorded any more, such as a full disk; None while all is well."""
+        """Reason why recording has stopped, such as a full disk; None while all is well."""
         return self._sink.trouble
 
     @property
     def incomplete(self) -> str | None:
-        """Why not everything that was told is recorded, or None. Takes microseconds."""
+        """Reason why some records are missing, or None. Takes microseconds."""
         if (trouble := self._sink.trouble) is not None:
             return trouble
         return (
@@ -152,7 +152,7 @@ class Encoder(FlightLog):
         self._put(self._policy, step.time, (step.time, *step.command, bool(late)), arrays)
 
     def _policy_stream(self, estimates: Iterable[str] = ()) -> _Stream:
-        """Which the first step of a policy decides, since ``estimates`` are its own."""
+        """Stream of the policy, defined at its first step, since ``estimates`` are its own."""
         arrays = (*_POLICY_ARRAYS, *((name, "by the policy itself") for name in estimates))
         return _Stream(POLICY, "gaitway/msg/Policy", _POLICY_SCALARS, arrays, (), self._joints)
 
@@ -212,16 +212,16 @@ class Encoder(FlightLog):
 
 
 class _Part(NamedTuple):
-    """How one array goes into a message."""
+    """Encoding of one array in a message."""
 
     pad: bytes
-    """Between the field before it and itself."""
+    """Padding between the field before it and itself."""
     dtype: np.dtype
     shape: tuple[int, ...]
     nothing: bytes
-    """What stands for an array that is absent."""
+    """Bytes in place of an absent array."""
     bit: int
-    """Of an optional field in ``present``; 0 for others."""
+    """Bit of an optional field in ``present``; 0 for others."""
 
 
 class _Stream:

@@ -29,7 +29,7 @@ PARTS = 8
 MIN_BYTES = 1_000_000
 MAGIC = b"\x89MCAP0\r\n"
 OTHER_CHANNEL = 0xFFFF
-"""Of the events that :func:`finish_cut` adds: no number that the recorder gave."""
+"""Channel of the events that :func:`finish_cut` adds: a number that the recorder never gives."""
 
 
 class FlightFile(Sink):
@@ -167,7 +167,7 @@ def finish_cut(path: Path, summary: Mapping[str, str], told: Sequence[LoggedEven
 
 
 def _whole(stream: IO[bytes]) -> int:
-    """Where the last record of data that is whole ends [B]."""
+    """End of the last whole record of data [B]."""
     size, place = os.fstat(stream.fileno()).st_size, len(MAGIC)
     while place + 9 <= size:
         stream.seek(place)

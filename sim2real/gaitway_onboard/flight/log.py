@@ -1,4 +1,4 @@
-"""What the controller tells the flight recorder. Calls must take microseconds: they are made at 500 Hz."""
+"""Log of the controller, recorded in flight. Calls must take microseconds: they are made at 500 Hz."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FlightLog:
 
     @property
     def incomplete(self) -> str | None:
-        """Why not everything that was told is recorded, or None. Asked at every period."""
+        """Reason why some records are missing, or None. Asked at every period."""
         return None
 
     def state(self, signals: Signals) -> None:

@@ -80,7 +80,7 @@ class Flight:
     path: Path
     joint_names: tuple[str, ...]
     metadata: dict[str, str]
-    """What :func:`gaitway_onboard.flight.opening.open_flight` wrote; values that are no text are JSON."""
+    """Metadata that :func:`gaitway_onboard.flight.opening.open_flight` wrote; values other than text are JSON."""
     contract_yaml: bytes | None
     """contract.yaml of the bundle that flew."""
     state: Columns
@@ -96,7 +96,8 @@ class Flight:
     truncated: bool
     """The file was not finished, since its recorder was killed, or it was cut off or damaged later."""
     trouble: str
-    """Why recording ended before the flight did, such as a full disk; empty if it did not, or it is not known."""
+    """Reason why recording ended before the flight did, such as a full disk; empty if it did not, or it is not known.
+    """
 
     @property
     def robot(self) -> str:
@@ -108,12 +109,12 @@ class Flight:
 
     @property
     def start(self) -> float:
-        """Of what was recorded, robot's clock [s]."""
+        """Start of the recording, robot's clock [s]."""
         return float(min(self._edges(0)))
 
     @property
     def seconds(self) -> float:
-        """From the first record to the last [s]."""
+        """Time from the first record to the last [s]."""
         return float(max(self._edges(-1)) - min(self._edges(0)))
 
     def _edges(self, which: int) -> list[float]:
@@ -122,7 +123,7 @@ class Flight:
 
     @property
     def recorded(self) -> float:
-        """From the first record to the last that is no event [s]."""
+        """Time from the first record to the last that is not an event [s]."""
         found = [columns.time[-1] for columns in (self.state, self.frame, self.policy) if len(columns)]
         return float(max(found, default=self.start) - self.start)
 
@@ -133,7 +134,7 @@ class Flight:
 
     @cached_property
     def contract(self) -> Contract | None:
-        """Of the bundle that flew; raises :class:`BundleError` if the attachment was edited."""
+        """Contract of the bundle that flew; raises :class:`BundleError` if the attachment was edited."""
         if self.contract_yaml is None:
             return None
         with tempfile.TemporaryDirectory() as folder:
@@ -255,7 +256,7 @@ class _Part:
     channels: dict[int, Channel] = field(default_factory=dict)
     schemas: dict[int, Schema] = field(default_factory=dict)
     messages: dict[int, list[Message]] = field(default_factory=lambda: defaultdict(list))
-    """By the file's own channel number."""
+    """Messages by the file's own channel number."""
     truncated: bool = False
 
     def __post_init__(self) -> None:

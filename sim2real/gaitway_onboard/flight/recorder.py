@@ -82,7 +82,7 @@ class RecorderProcess:
 
     @property
     def trouble(self) -> str | None:
-        """Why the flight is not recorded any more, or None."""
+        """Reason why the flight is no longer recorded, or None."""
         if self._closed:
             return self._trouble
         if number := self._ring.trouble:
@@ -199,7 +199,7 @@ def _record(ring: Ring, file: Any, parent: int) -> None:
 
 
 def _over(ring: Ring, parent: int) -> bool:
-    """Whether the controller has ended or closed the flight; waits a moment otherwise."""
+    """True if the controller has ended or closed the flight; waits a moment otherwise."""
     ready, _, _ = select.select([sys.stdin], [], [], POLL)
     # A process forked off the controller may hold the pipe open after its death.
     return bool(ready) or ring.closed or os.getppid() != parent

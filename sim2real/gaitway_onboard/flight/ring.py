@@ -93,7 +93,7 @@ class Ring:
 
     @property
     def closed(self) -> bool:
-        """Whether the writer has said that nothing more will come."""
+        """True if the writer has closed the ring."""
         return bool(self._words[_CLOSED])
 
     def finish(self) -> None:

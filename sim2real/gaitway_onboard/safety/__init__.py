@@ -1,1 +1,1 @@
-"""What stops a robot before it is harmed."""
+"""Safety: checks and limits that stop a robot before it is harmed."""

@@ -1,4 +1,4 @@
-"""What keeps a policy from harming the robot, as far as it depends on no transport: checks with names."""
+"""Checks, each with a name, that keep a policy from harming the robot. They depend on no transport."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .fault import Fault
 from .limits import SafetyLimits
 
 JUMP = 0.1
-"""How far a joint may seem to have moved between two states [rad] beyond what its limit of speed allows in the time
-between them: noise and resolution of encoders, and the millisecond to which that time is known."""
+"""Largest apparent motion of a joint between two states [rad] beyond what its limit of speed allows in the time between
+them: noise and resolution of encoders, and the millisecond to which that time is known."""
 CLOCK_WINDOW = 2.0
 """Time over which the robot's clock is compared with this computer's [s]."""
 CLOCK_ERROR = 0.1
 """Share of that window by which they may disagree, besides ``max_state_age``. Quartz is off by 0.0001; a state may come
 late, and a simulator run slowly."""
 DRIFT = 0.001
-"""How much slower than ours the robot's clock may go, of 1, before its states count as coming later and later."""
+"""Largest lag of the robot's clock behind ours, of 1, before its states count as coming later and later."""
 JUMP_BACK = 1.0
-"""How much less behind than ever a state can be [s]; more is another clock."""
+"""Largest decrease of a state's lag [s]; more is another clock."""
 REORDER = 0.05
-"""How much older than one before it a state may be [s], as a network may reorder them. It is never used; one that is
+"""Largest age of a state relative to one before it [s], as a network may reorder them. It is never used; one that is
 older still is no accident of the network."""
 TRIPS = (
     "second_writer", "second_state_writer", "taken_back", "checksum", "tick_back", "state_age", "frozen_tick", "clock",
@@ -77,7 +77,7 @@ class SafetyFilter:
         self._seen: tuple[float, int, Array] | None = None
 
     def fault(self, signals: Signals, now: float) -> Fault | None:
-        """Why the robot must not be driven on these signals, or None."""
+        """Fault because of which the robot must not be driven on these signals, or None."""
         health = signals.health
         if health is not None and (fault := self._writers(health) or self._checksums(health, now)) is not None:
             return fault
@@ -89,7 +89,7 @@ class SafetyFilter:
         return fault or self._consistency.fault(signals)
 
     def sent(self, command: Command | None) -> None:
-        """What the drives were told after these signals; None is the robot's own damping."""
+        """Record the command that the drives got after these signals; None is the robot's own damping."""
         self._consistency.sent(None if command is None else (command.targets, command.stiffness, command.damping))
 
     def _writers(self, health: Health) -> Fault | None:
@@ -111,7 +111,7 @@ class SafetyFilter:
         return Fault("checksum", f"{health.corrupt} states so far had a wrong checksum, many of them just now")
 
     def _clocks(self, signals: Signals, now: float) -> Fault | None:
-        """Whether the robot's clocks go on, and as fast as ours."""
+        """Fault of the robot's clocks: they stand still, or run at another rate than ours; or None."""
         health = signals.health
         if health is None:
             return None
@@ -193,7 +193,7 @@ class SafetyFilter:
         return None
 
     def not_ready(self, signals: Signals) -> Fault | None:
-        """Why the policy must not take over from the default pose, or None."""
+        """Fault because of which the policy must not take over from the default pose, or None."""
         error = np.abs(signals.joint_pos - self.default)
         if error.max() > self.limits.max_ready_error:
             worst = int(error.argmax())
@@ -205,7 +205,7 @@ class SafetyFilter:
         return None
 
     def nonsense(self, targets: Array) -> Fault | None:
-        """Why a policy's targets must not be followed even clamped, or None."""
+        """Fault of a policy's targets that must not be followed even clamped, or None."""
         error = np.abs(targets - self.default)
         if not error.max() <= self.limits.max_target:
             worst = int(np.argmax(np.nan_to_num(error, nan=np.inf)))
@@ -256,7 +256,7 @@ class _Clock:
         return None
 
     def _age(self, theirs: float, stamp: float) -> Fault | None:
-        """How much later than the quickest a state came: a delay that grows leaves each state as fresh as the last."""
+        """Fault of states that arrive later and later: a growing delay leaves each state as fresh as the last."""
         behind = stamp - theirs
         if self._behind is not None and not -JUMP_BACK < behind - self._behind[0] < math.inf:
             self._behind = None  # the robot's clock begins anew, or was set

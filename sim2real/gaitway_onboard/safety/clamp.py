@@ -21,7 +21,7 @@ NOTICEABLE = 1e-5
 
 @dataclass(slots=True)
 class Command:
-    """What is sent, float32, (J,) each."""
+    """Command to the drives, float32, (J,) each."""
 
     targets: NDArray[np.float32]
     """[rad]"""
@@ -30,7 +30,7 @@ class Command:
     damping: NDArray[np.float32]
     """[N m s/rad]"""
     clamped: bool
-    """Whether it is not what was asked for."""
+    """True if it differs from the requested command."""
 
 
 class Clamp:

@@ -1,4 +1,4 @@
-"""Whether what sensors and drives say fits together: signals that are possible each by itself may lie together.
+"""Consistency of sensors and drives: signals that are possible each by itself may still contradict each other.
 
 A robot whose motors have lost their power, or whose sensor has hung, sends states that are fresh, sealed and within all
 ranges. So these are compared: the torque that the drives report with the one that the law of their drive and the last
@@ -30,7 +30,7 @@ BELIEVED = 0.8
 """Share of the way from ``max_load`` to the whole effort up to which a drive that gives what it is told is believed."""
 GRAVITY = 9.81
 GAP = 0.1
-"""Between two states, after which the comparisons begin anew [s]."""
+"""Time between two states after which the comparisons begin anew [s]."""
 LEARN = 100
 """States in which a reading must have been noisy, for one that repeats itself to mean that its sensor hangs."""
 NOISY = 0.4
@@ -69,7 +69,7 @@ class Consistency:
         self._told = told
 
     def fault(self, signals: Signals) -> Fault | None:
-        """Why what a new state says cannot be true, or None. A state that was seen before says nothing new."""
+        """Fault of a new state that cannot be true, or None. A repeated state is not checked again."""
         last, health = self._last, signals.health
         if last is not None and last.stamp == signals.stamp:
             return None
@@ -158,7 +158,7 @@ class Consistency:
                                          f"down is (limit {self.limits.max_gravity_error:g})")  # fmt: skip
 
     def _following(self, signals: Signals, passed: float) -> Fault | None:
-        """What the drives report, and what they were told."""
+        """Fault of drives whose reported torque does not follow their commands, or None."""
         if self._told is None:
             self._torque[:] = self._law[:] = self._load[:] = 0.0
             return None

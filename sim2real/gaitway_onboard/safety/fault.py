@@ -1,4 +1,4 @@
-"""What is wrong, by name and in words."""
+"""Fault: a name and a text."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fault:
-    """Why the robot must not be driven."""
+    """Reason why the robot must not be driven."""
 
     name: str
-    """Of the check: one of :data:`gaitway_onboard.safety.checks.TRIPS`."""
+    """Name of the check: one of :data:`gaitway_onboard.safety.checks.TRIPS`."""
     text: str

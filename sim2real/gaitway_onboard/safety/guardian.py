@@ -28,7 +28,7 @@ from ..control.realtime import prioritise
 from ..interface import SafeStop, StopSender, load_function
 
 SILENCE = 0.1
-"""Of the controller, before it counts as hung [s]."""
+"""Silence of the controller after which it counts as hung [s]."""
 LOOK_EVERY = 0.01
 """[s]"""
 READY_WITHIN = 15.0
@@ -36,13 +36,14 @@ READY_WITHIN = 15.0
 PRIORITY = 60
 """Above the controller's, so that one that spins cannot keep it from running."""
 ABSENCE = 1.0
-"""Without a sign of life, before the guardian counts as hung [s]: it looks every 10 ms, on however busy a machine."""
+"""Time without a sign of life after which the guardian counts as hung [s]: it looks every 10 ms, on however busy a
+machine."""
 HEARTBEAT, ARMED, LATCHED, WATCHED = 0, 1, 2, 3  # doubles in the shared memory: a time, two flags, a time
 SHARED = 64
 
 
 class GuardianError(NotDone):
-    """No guardian, hence no driving."""
+    """Failure to start the guardian, without which nothing is driven."""
 
 
 class Guardian:
@@ -89,7 +90,7 @@ class Guardian:
         return self._process.pid
 
     def arm(self) -> None:
-        """From now on, silence means trouble."""
+        """Start watching: from now on, silence damps the robot."""
         self.beat()
         self._shared[WATCHED] = time.monotonic()
         self._shared[ARMED] = 1.0
@@ -102,12 +103,12 @@ class Guardian:
 
     @property
     def latched(self) -> bool:
-        """Whether it has taken the robot away from the controller."""
+        """True if it has taken the robot away from the controller."""
         return self._shared[LATCHED] != 0.0
 
     @property
     def trouble(self) -> str | None:
-        """Why it would not damp the robot, or None. Takes microseconds."""
+        """Reason why it would not damp the robot, or None. Takes microseconds."""
         if (code := self._process.poll()) is not None:
             return f"the guardian process has ended with code {code}"
         if time.monotonic() - self._shared[WATCHED] > ABSENCE and not self.latched:

@@ -22,7 +22,7 @@ def _limit(default: float, cap: float, unit: str = "") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SafetyLimits:
-    """What trips the robot into damping. The defaults leave room for any gait that a person would call walking.
+    """Limits that trip the robot into damping. The defaults leave room for any gait that a person would call walking.
 
     Any of them may be made stricter. Looser ones are named by :meth:`loosened`, up to a cap: beyond it a check would
     be none, and :class:`LimitError` is raised.
@@ -38,42 +38,45 @@ class SafetyLimits:
     max_tilt: float = _limit(1.0, 1.5, "rad")
     """Angle between the base's z axis and the vertical [rad]: beyond it no policy recovers by walking."""
     joint_pos_margin: float = _limit(0.1, 0.3, "rad")
-    """How far an encoder may read beyond its joint's range [rad]; lying robots rest on their stops."""
+    """Largest reading of an encoder beyond its joint's range [rad]; lying robots rest on their stops."""
     max_joint_vel: float = _limit(30.0, 50.0, "rad/s")
-    """[rad/s]; or 1.2 times what the robot's motors can reach, whichever is less."""
+    """Largest speed of a joint [rad/s]; or 1.2 times what the robot's motors can reach, whichever is less."""
     max_temperature: float = _limit(80.0, 100.0, "degrees C")
-    """Of a motor [degrees C], or the robot's own limit, whichever is less; magnets and windings suffer above it."""
+    """Highest temperature of a motor [degrees C], or the robot's own limit, whichever is less; magnets and windings
+    suffer above it."""
     min_battery: float = _limit(0.1, 0.05)
-    """State of charge, of 1, or the robot's own limit, whichever is more: voltage collapses soon below it."""
+    """Lowest state of charge, of 1, or the robot's own limit, whichever is more; voltage collapses soon below it."""
     max_ready_error: float = _limit(0.3, 0.6, "rad")
     """Largest distance of a joint from the default pose at which the policy may start [rad]."""
     max_target: float = _limit(10.0, 20.0, "rad")
-    """Distance of a target from the default pose [rad] beyond which a policy's output is nonsense, not ambition."""
+    """Distance of a target from the default pose [rad] beyond which a policy's output is taken for nonsense."""
     max_target_rate: float = _limit(60.0, 120.0, "rad/s")
-    """How fast a policy may move a target [rad/s]; more is cut off, and counts as clamped."""
+    """Largest speed of a policy's target [rad/s]; more is cut off, and counts as clamped."""
     max_policy_overruns: int = _limit(3, 50)
     """Policy periods in a row without a result in time; until then the last targets are held."""
     max_overruns: int = _limit(10, 2000)
     """Periods of the loop in a row that may end late."""
     max_stall: float = _limit(0.05, 1.0, "s")
-    """How late a single period may end [s]: for that long, the robot was not watched."""
+    """Largest lateness of a single period [s]: for that long, the robot was not watched."""
     max_torque_error: float = _limit(0.12, 1.0)
-    """How far a drive's torque may be from what it was told, of its effort limit, besides 0.3 of what it was told."""
+    """Largest difference of a drive's torque from its command, of its effort limit, besides 0.3 of the command."""
     max_load: float = _limit(0.5, 1.0)
-    """What a drive that does not report its torque may be told for a tenth of a second on average, of its effort limit.
+    """Largest commanded torque of a drive that does not report its torque, of its effort limit, on average over a tenth
+    of a second.
 
-    Good gaits take half of this. For one that does, and gives what it was told, it is most of the way from here to 1:
-    a shove may ask a joint for all that it has."""
+    Good gaits take half of it. A drive that reports its torque, and delivers the command, may take most of the rest
+    up to 1: a shove may need all that a joint has."""
     max_speed_error: float = _limit(3.0, 10.0, "rad/s")
-    """How far a joint's speed may be from how its position changes [rad/s]."""
+    """Largest difference between a joint's speed and the rate of change of its position [rad/s]."""
     max_gyro_error: float = _limit(0.5, 5.0, "rad/s")
-    """The same of the gyroscope and the orientation [rad/s], besides half of how fast the base turns."""
+    """Largest difference of the gyroscope and the orientation's rate of change [rad/s], besides half of the base's turn
+    rate."""
     max_gravity_error: float = _limit(0.3, 1.0, "rad")
-    """Between what accelerometer and orientation call down, over a second [rad]."""
+    """Largest angle between the verticals of accelerometer and orientation, over a second [rad]."""
     max_repeats: int = _limit(25, 500)
-    """States in a row in which a reading that is known to be noisy may be the same to the last digit."""
+    """States in a row in which a noisy reading may be the same to the last digit."""
     max_silence: float = _limit(0.1, 0.5, "s")
-    """How long the controller's process may stand still [s] before the guardian process damps the robot."""
+    """Longest standstill of the controller's process [s] before the guardian process damps the robot."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -99,7 +102,7 @@ class SafetyLimits:
 
 
 def _rises(field: dataclasses.Field[Any]) -> bool:
-    """Whether larger values are looser."""
+    """True if larger values are looser."""
     return bool(field.metadata["cap"] > field.default)
 
 

@@ -1,4 +1,4 @@
-"""What is checked of a bundle before anything can move: is it for this robot, and has it been found good?"""
+"""Checks of a bundle before anything can move: it must be for this robot, and validated."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _order(contract: Contract, files: dict[str, bytes]) -> Iterator[str]:
 
 
 def _joint_lists(descriptors: Any) -> Iterator[tuple[str, list[Any]]]:
-    """What io_descriptors.yaml says of all joints, action first; a term may read some of them only."""
+    """Joint lists in io_descriptors.yaml, action first; a term may read some of them only."""
     if not isinstance(descriptors, dict):
         return
     actions, robots = descriptors.get("actions"), descriptors.get("articulations")
@@ -166,7 +166,7 @@ def _signals(contract: Contract, provided: Collection[str]) -> Iterator[str]:
 
 
 def _validation(bundle: Path, contract: Contract) -> str | None:
-    """Why the bundle does not count as validated, or None."""
+    """Reason why the bundle does not count as validated, or None."""
     try:
         verdict = read_verdict(bundle / VERDICT_FILE, policy=bundle / "policy.onnx")
     except VerdictError as error:
@@ -189,7 +189,7 @@ def _age(bundle: Path) -> tuple[str, ...]:
 
 
 def rehearsal_doubts(bundle: Path, hardware: Hardware) -> tuple[str, ...]:
-    """What speaks against having rehearsed this bundle with this robot: nothing is refused for it, but it is told."""
+    """Doubts about this bundle's rehearsal with this robot: they are printed, and refuse nothing."""
     path = bundle / REHEARSAL_FILE
     try:
         found = read_verdict(path, policy=bundle / "policy.onnx", kind=REHEARSAL)

@@ -95,7 +95,7 @@ class Service:
 
     @property
     def present(self) -> bool:
-        """Whether anyone serves it."""
+        """True if the service exists on the robot's network."""
         return bool(self.servers)
 
 

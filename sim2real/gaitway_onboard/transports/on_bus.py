@@ -1,4 +1,4 @@
-"""What robots on a bus have in common: when they are connected, who else is there, and when they may be commanded."""
+"""Base of robots on a bus: their connection, other programs beside them, and the permission to command."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class BusRobot(ABC):
 
     @abstractmethod
     def _silence(self, timeout: float) -> str:
-        """Why there are no signals, as far as it can be told."""
+        """Reason why there are no signals, as far as it can be told."""
 
     def check_alone(self) -> None:
         """As :meth:`HardwareInterface.check_alone`; who else may write commands depends on the robot."""

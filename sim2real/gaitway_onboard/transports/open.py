@@ -20,7 +20,7 @@ class Transport:
     twin: str = ""
     """The robot's end, a :class:`gaitway_sim2real.digital_twin.side.Side`; "" has no twin."""
     audit: str = ""
-    """What understands the frames, a :class:`gaitway_sim2real.digital_twin.side.Ear`; "" cannot be rehearsed."""
+    """Reader of the frames for audits, a :class:`gaitway_sim2real.digital_twin.side.Ear`; "" cannot be rehearsed."""
 
     def __post_init__(self) -> None:
         for part, name in vars(self).items():
@@ -40,12 +40,12 @@ TRANSPORTS = {
         robot="gaitway_onboard.transports.ros2:open_robot", twin="gaitway_sim2real.digital_twin.ros2:Ros2Side"
     ),
 }
-"""By :attr:`Hardware.family`."""
+"""Transports by :attr:`Hardware.family`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """Where the robot is, and what the operator allows there. A transport uses what applies to it."""
+    """Connection to a robot, with the operator's permissions. A transport uses what applies to it."""
 
     interface: str = ""
     """Network interface that faces the robot, such as "eth0"."""
@@ -56,19 +56,19 @@ class Connection:
     own_controller: bool = True
     """False only for a simulator without a controller of its own to switch off."""
     silent_writers: bool = False
-    """Whether other programs may be there that could write commands, as long as they do not: the robot's own controller
-    may stay on the network when it is switched off."""
+    """True allows other programs that could write commands, as long as they do not: the robot's own controller may stay
+    on the network when it is switched off."""
     unsealed_states: bool = False
-    """Whether states are believed that have zero in place of a checksum, as those of some simulators; one that has a
-    checksum must still be right."""
+    """True accepts states that have zero in place of a checksum, as those of some simulators; one that has a checksum
+    must still be right."""
     robot_ids: Collection[str] = ()
-    """Which robot is meant where several write states: ids or addresses, as the refusal prints them."""
+    """Robot to use where several write states: ids or addresses, as the refusal prints them."""
     say: Callable[[str], None] = lambda text: None
     """Gets a line for each step of taking over."""
 
     @property
     def where(self) -> str:
-        """In words."""
+        """Address in words."""
         return f"interface {self.interface}, domain {self.domain}" if self.interface else "this bus"
 
     def dds(self) -> Bus:

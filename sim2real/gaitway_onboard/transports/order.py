@@ -14,7 +14,7 @@ class Order:
         """How much older than the newest before it a state was at most [s]."""
 
     def accepts(self, tick: int) -> bool:
-        """Whether the state of this tick is as new as any before. A clock counts from its first tick but zero."""
+        """True if the state of this tick is as new as any before. A clock counts from its first tick but zero."""
         if self._newest is None:
             self._newest = tick or None
             return True

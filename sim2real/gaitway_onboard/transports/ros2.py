@@ -40,7 +40,7 @@ SLOW = 2.5
 OLD = 0.03
 """Age of a joint state [s] from which no torque is computed: what opposed a velocity then may be driving it now."""
 NANOSECONDS = 1e9
-"""Of a stamp, per second."""
+"""Nanoseconds of a stamp per second."""
 MARGIN = 1e-6
 """Share of the effort limit left unused, for rounding."""
 
@@ -95,7 +95,7 @@ class Ros2Robot(BusRobot):
             )
 
     def _silence(self, timeout: float) -> str:
-        """Why there are no signals, as far as it can be told."""
+        """Reason why there are no signals, as far as it can be told."""
         if self._nonsense is not None:
             return self._nonsense
         if self._joints is not None and self._imu is None:

@@ -31,9 +31,9 @@ class Ros2Config:
     robot: str
     """The robot's name in bundles, such as "anymal-c"."""
     joints: tuple[str, ...]
-    """In the order of the controller's own parameter ``joints``: its messages carry numbers without names."""
+    """Joints in the order of the controller's own parameter ``joints``: its messages carry numbers without names."""
     interface: str
-    """What the controller hands to the drives: "effort" or "position"."""
+    """Quantity that the drives are commanded with: "effort" or "position"."""
     command: str
     """Topic of the controller, such as "/forward_effort_controller/commands"."""
     message: str = ARRAY
@@ -44,7 +44,7 @@ class Ros2Config:
     """Orientation of the sensor in the robot's base."""
     cmd_vel: str = "/cmd_vel"
     cmd_vel_stamped: bool = False
-    """Whether commands come as TwistStamped."""
+    """True if commands come as TwistStamped."""
     rate: float = 400.0
     """Commands per second [Hz], at most the controller manager's ``update_rate``."""
     effort_limit: PerJoint
@@ -98,7 +98,7 @@ class Ros2Config:
         return values
 
     def hardware(self) -> Hardware:
-        """What the on-board half must know of the robot."""
+        """Hardware of the robot for the on-board half."""
         return Hardware(
             name="ros2",
             robot=self.robot,

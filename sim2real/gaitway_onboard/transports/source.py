@@ -1,4 +1,4 @@
-"""Who else is on a robot's topics: states are believed from one writer alone, and commands are written by one alone."""
+"""Writers on a robot's topics: states are believed from one writer alone, and commands are written by one alone."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Source:
         self._strangers: set[int] = set()
 
     def take(self) -> list[tuple[float, bytes, int]]:
-        """What came, oldest first: when, the payload, and its writer, for :meth:`counts`."""
+        """Messages since the last call, oldest first: time, payload, and writer, for :meth:`counts`."""
         return self._subscriber.take_from()
 
     def counts(self, writer: int) -> bool:
-        """Whether messages of this writer may be used. The first that is meant is the one, from then on."""
+        """True if messages of this writer may be used. The first intended writer is kept from then on."""
         if writer == self.writer:
             return True
         if self.writer is None and (not self.ids or any(w.handle == writer for w in self._meant())):
@@ -43,7 +43,7 @@ class Source:
         return False
 
     def pass_over(self, writer: int) -> None:
-        """This writer's messages are of something else, such as a gripper's joints."""
+        """Ignore this writer: its messages are of something else, such as a gripper's joints."""
         if writer != self.writer and not self.settled:
             self._beside.add(writer)
 
@@ -80,16 +80,16 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Of the writer; "" before :meth:`settle`."""
+        """Name of the writer; "" before :meth:`settle`."""
         return "" if self.about is None else describe(self.about)
 
     @property
     def intruded(self) -> bool:
-        """Whether a message of another writer has come."""
+        """True if a message of another writer has come."""
         return bool(self._strangers)
 
     def absent(self) -> str | None:
-        """Why no message counts, if ``ids`` is the reason."""
+        """Reason why no message counts, if ``ids`` is the reason."""
         there = self.bus.writers(self.topic)
         if not self.ids or not there or self._meant():
             return None
@@ -97,7 +97,7 @@ class Source:
 
 
 def describe(endpoint: Endpoint) -> str:
-    """In words, with the id that ``--robot-id`` takes."""
+    """Description of a writer, with the id that ``--robot-id`` takes."""
     return f"{endpoint.who}, id {endpoint.id}"
 
 
@@ -110,7 +110,7 @@ def _name(handle: int, writers: Mapping[int, Endpoint]) -> str:
 
 
 def listeners(bus: Bus, command: Topic, sources: Sequence[Source]) -> tuple[str, ...]:
-    """Who hears commands beside the chosen robot, where one had to be chosen: no message can be kept from a reader."""
+    """Readers of commands beside the chosen robot, where one had to be chosen: DDS cannot exclude a reader."""
     if not any(source.chosen for source in sources):
         return ()
     own = {source.about.id for source in sources if source.about is not None}

@@ -71,7 +71,7 @@ class UnitreeRobot(BusRobot):
         self.check_alone()
 
     def _silence(self, timeout: float) -> str:
-        """Why there is no state, as far as it can be told."""
+        """Reason why there is no state, as far as it can be told."""
         name, family, there = self.hardware.name, self.hardware.family, self.connection.where
         if self._foreign:
             return (
@@ -171,7 +171,7 @@ class UnitreeRobot(BusRobot):
             )
 
     def _spoke(self, writers: Collection[int]) -> bool:
-        """Whether one of these has sent a command since the last call."""
+        """True if one of these has sent a command since the last call."""
         return self._heard is not None and any(writer in writers for _, _, writer in self._heard.take_from())
 
     # ---- at the control rate ---------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class UnitreeRobot(BusRobot):
         self._listen(stamp)
 
     def _listen(self, now: float) -> None:
-        """To what does not come with every state, or not from every robot: battery and transmitter."""
+        """Subscribe to messages that do not come with every state, or not from every robot: battery and transmitter."""
         if (remote := self._state.remote()) is not None:
             self._remote, self._remote_stamp = remote, now
         elif self._remote_topic is not None and (message := _read(self._remote_topic, WIRELESS_CONTROLLER)):

@@ -21,7 +21,7 @@ POSITION_STOP, VELOCITY_STOP = 2.146e9, 16000.0
 """Unitree's "no command", for slots that drive nothing."""
 LOW_LEVEL = 0xFF
 TICKS, WRAPS = 1000.0, 1 << 32
-"""Of a state's tick: milliseconds, as Unitree documents it, in 32 bits."""
+"""Rate and wrap-around of a state's tick: milliseconds, as Unitree documents it, in 32 bits."""
 Slots = slice | NDArray[np.intp]
 
 
@@ -104,18 +104,18 @@ class StateFrame:
         return None if self._go else int(self.message["mode_machine"])
 
     def whole(self, payload: bytes) -> bool:
-        """Whether its checksum is right; raises :class:`WireError` if it is no such message at all."""
+        """True if its checksum is right; raises :class:`WireError` if the payload is not such a message."""
         self._arrived.load(payload)
         return crc.check(self._arrived)
 
     @property
     def unsealed(self) -> bool:
-        """Whether the payload that :meth:`whole` saw last has no checksum at all, but zero in its place."""
+        """True if the payload that :meth:`whole` read last has zero in place of a checksum."""
         return not self._arrived["crc"]
 
     @property
     def arrived_tick(self) -> int:
-        """Of the payload that :meth:`whole` saw last."""
+        """Tick of the payload that :meth:`whole` read last."""
         return int(self._arrived_tick)
 
     def signals(self, stamp: float) -> Signals:
@@ -144,7 +144,7 @@ class StateFrame:
         )
 
     def charge(self) -> float | None:
-        """Of the battery, of 1; None where the state has none, or its battery says nothing, as in simulators."""
+        """Charge of the battery, of 1; None where the state has none, or the battery is silent, as in simulators."""
         if not self._go or not (self.message["bms_state.soc"] or self.message["bms_state.cell_vol"].any()):
             return None
         return float(self.message["bms_state.soc"]) / 100.0
@@ -157,5 +157,5 @@ class StateFrame:
         return self._remote
 
     def speaks(self, slot: int) -> bool:
-        """Whether the motor in this slot reports anything but zeros."""
+        """True if the motor in this slot reports anything but zeros."""
         return any(bool(np.any(values[slot])) for values in self._joint.values())

@@ -1,4 +1,4 @@
-"""What carries messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
+"""Carrier of messages: DDS to a real robot or a twin in another process, memory to a twin in this one.
 
 A message is its CDR payload, header included, whatever carries it: so a test in memory and a robot on a cable see the
 same bytes.
@@ -19,9 +19,9 @@ class Topic:
     """A name on the bus and the type of its messages."""
 
     name: str
-    """As on the wire, such as "rt/lowcmd"."""
+    """Name on the wire, such as "rt/lowcmd"."""
     type: str
-    """As in :data:`gaitway_onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
+    """Name of the type in :data:`gaitway_onboard.wire.messages.TYPES`, such as "unitree_go::msg::dds_::LowCmd_"."""
     reliable: bool = True
     """QoS of a writer, and what a reader asks for."""
     depth: int = 1
@@ -33,17 +33,17 @@ class Endpoint:
     """A writer or reader of a topic that belongs to another program."""
 
     handle: int
-    """Of a writer: what :meth:`Subscriber.take_from` tells with each of its messages. No other writer ever has it."""
+    """Handle of a writer, which :meth:`Subscriber.take_from` gives with each of its messages. It is never reused."""
     id: str
-    """Of the program that it belongs to, on this bus, as long as that program runs."""
+    """Identity of its program on this bus, as long as that program runs."""
     who: str
-    """That program in words: process, host and address, as far as it tells them."""
+    """Description of that program: process, host and address, as far as it tells them."""
     type: str
-    """Of the messages."""
+    """Type of the messages."""
     address: str = ""
-    """Of the computer; "" if it is not known, or this one."""
+    """Address of its computer; "" if it is not known, or this one."""
     drives: bool = False
-    """Whether the program says of itself that it drives robots, as deployments and their guardians do."""
+    """True if the program announces that it drives robots, as deployments and their guardians do."""
 
 
 CLOSED = "this bus is closed"
@@ -60,7 +60,7 @@ class Publisher(Protocol):
 
 
 class Subscriber(Protocol):
-    """Nothing here blocks."""
+    """Reader of a topic; no call blocks."""
 
     def take_from(self) -> list[tuple[float, bytes, int]]:
         """Every message that was not taken before, oldest first, as far as ``depth`` kept them: when it came [s], its
@@ -81,7 +81,7 @@ class Bus(Protocol):
     """Not shared between threads, but for :meth:`clock`."""
 
     introduced: float
-    """When everyone who was there before this bus is known to it, on its clock [s]."""
+    """Time after which every program that was there before is known to this bus, on its clock [s]."""
 
     def clock(self) -> float:
         """Monotonic time [s] of arrivals and deadlines."""
@@ -117,7 +117,7 @@ class Bus(Protocol):
         return tuple(sorted({each.type for each in self.writers(topic)} - {topic.type}))
 
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
-        """How another process sends ``payload`` on ``topic`` of this bus."""
+        """Safe stop with which another process sends ``payload`` on ``topic`` of this bus."""
         ...
 
     def ignore(self, identity: str) -> None:

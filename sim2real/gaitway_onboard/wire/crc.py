@@ -23,7 +23,7 @@ def crc32_mpeg2(data: bytes) -> int:
 
 
 def checksum(message: Message) -> int:
-    """What the field ``crc`` of this message must be."""
+    """Checksum that belongs into the field ``crc`` of this message."""
     return crc32_mpeg2(message.bytes[_word_order(message.layout)].tobytes())
 
 
@@ -33,7 +33,7 @@ def seal(message: Message) -> None:
 
 
 def check(message: Message) -> bool:
-    """Whether the message carries its checksum."""
+    """True if the message has the right checksum."""
     return int(message["crc"]) == checksum(message)
 
 

@@ -51,7 +51,7 @@ class Struct:
     """A message or a part of one."""
 
     name: str
-    """As in the IDL, such as "unitree_go::msg::dds_::LowCmd_"."""
+    """Name in the IDL, such as "unitree_go::msg::dds_::LowCmd_"."""
     fields: tuple[tuple[str, Kind], ...]
 
 
@@ -91,7 +91,7 @@ def check_header(payload: bytes | bytearray | memoryview, name: str) -> None:
 
 
 def zero(kind: Kind) -> Any:
-    """What :func:`decode` gives for an empty message."""
+    """Result of :func:`decode` for an empty message."""
     match kind:
         case Struct():
             return {name: zero(field) for name, field in kind.fields}

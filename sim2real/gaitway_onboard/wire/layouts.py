@@ -19,13 +19,13 @@ Payload = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class Field:
-    """Where the numbers of one field are: ``motor_cmd.q`` of a message with 20 motors is (20,)."""
+    """Places of the numbers of one field: ``motor_cmd.q`` of a message with 20 motors is (20,)."""
 
     dtype: np.dtype
     offsets: np.ndarray
-    """Of each number in the payload, its header included."""
+    """Offset of each number in the payload, its header included."""
     image: np.ndarray
-    """Of each number in the C struct of the same message."""
+    """Offset of each number in the C struct of the same message."""
 
 
 class Layout:

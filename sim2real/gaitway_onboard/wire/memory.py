@@ -77,7 +77,7 @@ class MemoryBus(Bus):
             raise DeployError(f"{holder} drives the robot on {topic.name} already: end it first")
 
     def safe_stop(self, topic: Topic, payload: bytes) -> SafeStop:
-        """For its message alone: no other process is on this bus."""
+        """Safe stop with its message alone: no other process is on this bus."""
         return SafeStop(sender="", settings={"topic": topic.name, "payload": payload.hex()})
 
     def ignore(self, identity: str) -> None: ...

@@ -47,4 +47,4 @@ def _annotation(kind: Kind) -> Any:
 
 
 TYPES: dict[str, type[IdlStruct]] = {name: idl_struct(kind) for name, kind in MESSAGES.items()}
-"""By name on the wire."""
+"""Types by name on the wire."""

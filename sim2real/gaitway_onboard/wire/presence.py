@@ -1,4 +1,4 @@
-"""Who writes and reads what on a DDS domain, from DDS's own discovery."""
+"""Presence of writers and readers on a DDS domain, from DDS's own discovery."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Writer(Publisher):
             raise BusError(f"{self._topic.name}: {DDSException(code, f'{len(payload)} bytes of {self._topic.type}')}")
 
     def acknowledged(self) -> bool:
-        """Whether there is a reader, and each that asks for reliable delivery has everything."""
+        """True if there is a reader, and each that asks for reliable delivery has everything."""
         return bool(self._writer.get_matched_subscriptions()) and self._writer.wait_for_acks(0)
 
     def close(self) -> None:
@@ -71,6 +71,6 @@ class Reader(Subscriber):
 
 
 def _qos(topic: Topic) -> Qos:
-    """As rclcpp's default and sensor data profiles: volatile, the newest ``depth``; never blocking."""
+    """Quality of service of rclcpp's default and sensor profiles: volatile, the newest ``depth``; never blocking."""
     reliability = Policy.Reliability.Reliable(max_blocking_time=0) if topic.reliable else Policy.Reliability.BestEffort
     return Qos(reliability, Policy.Durability.Volatile, Policy.History.KeepLast(topic.depth))

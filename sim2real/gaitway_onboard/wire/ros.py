@@ -43,7 +43,7 @@ class JointReading:
     """One JointState; arrays in the order that its reader was made for, (J,)."""
 
     stamp: int
-    """Of its header [ns]."""
+    """Stamp of its header [ns]."""
     position: Array
     """[rad]"""
     velocity: Array | None
@@ -116,15 +116,15 @@ class ImuReading:
     """One Imu message, in the frame of the sensor."""
 
     stamp: int
-    """Of its header [ns]."""
+    """Stamp of its header [ns]."""
     quat_wxyz: Array
-    """Of the sensor in the world, (4,)"""
+    """Orientation of the sensor in the world, (4,)"""
     gyro: Array
     """[rad/s], (3,)"""
     accelerometer: Array
     """Specific force [m/s^2], (3,)"""
     oriented: bool
-    """Whether there is an orientation: ROS says by a covariance of -1 that there is none."""
+    """True if there is an orientation: ROS says by a covariance of -1 that there is none."""
 
 
 def read_imu(payload: Payload) -> ImuReading:

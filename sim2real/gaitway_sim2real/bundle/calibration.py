@@ -52,7 +52,7 @@ class CommandCalibration(nn.Module):
         return torch.maximum(torch.minimum(told, most), -most) * self.ends
 
     def described(self) -> Calibration:
-        """The same for a contract."""
+        """Calibration in the form of a contract."""
         return Calibration(
             ends=tuple(self.ends.tolist()), most=self.most, factors=tuple(tuple(row) for row in self.table.tolist())
         )

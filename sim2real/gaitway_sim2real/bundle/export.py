@@ -83,7 +83,7 @@ def _write(
     estimators: Mapping[str, str],
     seed: int,
 ) -> None:
-    """All files of the bundle, each checked, into an empty folder; the contract comes last."""
+    """Write all files of the bundle, each checked, into an empty folder; the contract comes last."""
     policy = calibrated(task, actor.cpu())
     dims = policy.manager.dims
     _export_graph(policy, folder / "policy.onnx")
@@ -135,7 +135,7 @@ def _export_graph(policy: SignalPolicy, path: Path) -> None:
 
 @contextlib.contextmanager
 def quiet_exporter() -> Iterator[None]:
-    """Without the ONNX exporter's notes on packages, constants and classes that these graphs have no use for."""
+    """Context without the ONNX exporter's notes on packages, constants and classes that do not concern these graphs."""
     levels = {name: logging.getLogger(name).level for name in ("torch.onnx", "onnx_ir")}
     try:
         for name in levels:

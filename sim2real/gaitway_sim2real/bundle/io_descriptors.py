@@ -116,7 +116,7 @@ def _observation(
 
 
 def _offsets(task: Task, term: ObservationTerm) -> dict[str, Any]:
-    """What relative joint terms subtract."""
+    """Offsets that relative joint terms subtract."""
     if term.func is observations.joint_pos_rel:
         return {"joint_pos_offsets": list(task.robot.default_joint_pos)}
     if term.func is observations.joint_vel_rel:

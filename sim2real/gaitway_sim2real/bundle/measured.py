@@ -1,4 +1,4 @@
-"""How fast robots really move under a policy, in simulation: what its calibration is fitted to."""
+"""Measured speeds of robots under a policy, in simulation: the data of its command calibration."""
 
 from __future__ import annotations
 

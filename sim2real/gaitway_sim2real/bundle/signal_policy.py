@@ -43,7 +43,7 @@ class MeasuredState:
 
 @dataclass
 class EstimatedState(MeasuredState):
-    """What is measured, and an estimate of the base's velocity."""
+    """Measured state with an estimate of the base velocity."""
 
     root_lin_vel_b: Tensor
 
@@ -161,7 +161,7 @@ class SignalPolicy(nn.Module):
         return {**dict(measured), **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """What the actor sees (N, D), and what to keep of history, clock and limited command, (N, K)."""
+        """Observation of the actor (N, D), and the history, clock and limited command to keep, (N, K)."""
         signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
         small = self._small_widths
         kept = self.state_dim - 1 - self.num_joints - sum(small) - self.memory_size
@@ -227,7 +227,7 @@ def _state(signals: dict[str, Tensor]) -> MeasuredState:
 
 
 def estimate_scale(task: Task, widths: Mapping[str, int]) -> Tensor:
-    """What the critic's terms multiply signals of ``widths`` by, (E,)."""
+    """Scales of the critic's terms for signals of ``widths``, (E,)."""
     if not widths:
         return torch.ones(0)
     terms = task.observations["critic"].terms

@@ -1,4 +1,4 @@
-"""Why a policy behaves differently in another simulator: compare a recording made there with a bundle, name the cause.
+"""Diagnosis of a policy that behaves differently in another simulator, from a recording made there and the bundle.
 
 Three checks. The observation: is the recorded one what the bundle would have built from the recorded states? The
 actions: does the graph give the recorded actions, and do these give the recorded joint targets? The dynamics: does

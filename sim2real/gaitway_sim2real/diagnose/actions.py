@@ -1,4 +1,4 @@
-"""Does the bundle's graph give the recorded actions, and do the recorded actions give the recorded targets?"""
+"""Check of the actions: the bundle's graph gives the recorded actions, and these give the recorded targets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _compare_policy(view: View, recorded: np.ndarray, computed: np.ndarray, usab
 
 
 def check_targets(view: View, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
-    """Are the recorded joint targets those that the bundle makes of the recorded actions?"""
+    """Check that the bundle makes the recorded joint targets from the recorded actions."""
     if view.target is None:
         return "joint targets: not recorded; the dynamics check uses those that the bundle would make", []
     contract, action = view.contract, view.contract.action

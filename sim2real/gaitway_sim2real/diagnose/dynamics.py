@@ -1,4 +1,4 @@
-"""Which change of the drives explains the recorded motion: gains, armature, torque limit, delay, order or sign.
+"""Fit of the drives to the recorded motion: gains, armature, torque limit, delay, order or sign.
 
 Each hypothesis is fitted on one half of the sampled steps and judged on the other, against the bundle's own drives.
 """
@@ -39,7 +39,7 @@ class Hypothesis:
     cause: str
     drives: DriveChange
     error: float
-    """On the steps it was not fitted to."""
+    """Error on the steps that it was not fitted to."""
 
 
 def check_dynamics(view: View, steps: OneStep, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
@@ -71,7 +71,7 @@ def check_dynamics(view: View, steps: OneStep, name_order: Callable[[np.ndarray]
 
 
 def _ways_to_integrate(view: View) -> tuple[bool, ...]:
-    """Whether torques were held: what the recording says, else both, the likelier one first.
+    """Values of "torques were held" to try: the recorded one; if none is recorded, both, the likelier first.
 
     An armature of the physics step times the damping would look the same.
     """
@@ -251,7 +251,7 @@ def _span(values: tuple[float, ...], factor: float = 1.0) -> str:
 
 
 def _words(cause: str, drives: DriveChange, steps: OneStep) -> tuple[str, str]:
-    """What it is, and the fix."""
+    """Description of the cause, and the fix."""
     contract, names = steps.view.contract, steps.view.contract.joint_names
     match cause:
         case "gains":

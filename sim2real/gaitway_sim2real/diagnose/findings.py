@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings in words and numbers, as text and as JSON."""
+"""Results of a diagnosis: findings in words and numbers, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CAUSES = {
     "policy": "another policy",
     "unexplained": "unexplained difference",
 }  # fmt: skip
-"""In words."""
+"""Causes in words."""
 
 
 @dataclass(frozen=True, kw_only=True)

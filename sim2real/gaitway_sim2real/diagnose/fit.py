@@ -26,7 +26,7 @@ class Affine:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnFit(Affine):
-    """The same with ``known[:, source[c]]``; what is left of this and of ``found = known``."""
+    """Fit of each column by ``known[:, source[c]]``, with its residual and that of ``found = known``."""
 
     source: np.ndarray  # (C,) column of ``known``
     rms: float
@@ -50,7 +50,7 @@ def rms(values: np.ndarray) -> float:
 
 
 def assign(score: np.ndarray) -> np.ndarray:
-    """For each row the column, each column once, that maximises the sum of ``score`` (n, n): Hungarian method."""
+    """Assignment of columns to rows, each once, that maximises the sum of ``score`` (n, n): Hungarian method."""
     n = len(score)
     cost = score.max() - score
     row_price, column_price = np.zeros(n + 1), np.zeros(n + 1)
@@ -146,7 +146,7 @@ def saturation(found: np.ndarray, known: np.ndarray) -> tuple[float, float] | No
 
 
 def is_white(series: np.ndarray, same_episode: np.ndarray) -> bool:
-    """Whether residuals (T, N, C) have no memory: correlation of neighbours in time below 0.2 in every column.
+    """True if residuals (T, N, C) are white: correlation of neighbours in time below 0.2 in every column.
 
     ``same_episode`` (T - 1, N) says which neighbours belong together.
     """

@@ -1,4 +1,4 @@
-"""How the columns of a recorded observation are laid out over past frames.
+"""Layout of a recorded observation's columns over past frames.
 
 Decided by the recording alone: under the right layout, the frame of age k at step t is the newest frame of step t - k.
 Noise cancels, and what the columns mean does not matter.

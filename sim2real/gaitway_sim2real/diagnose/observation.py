@@ -31,12 +31,12 @@ class Compared:
     continues: np.ndarray  # (T - 1, N)
     noisy: bool
     pose: np.ndarray | None = None
-    """What an offset may turn out to be: the default pose, in the unit of ``found``."""
+    """Offset to test for: the default pose, in the unit of ``found``."""
     pose_words: tuple[str, str] = (
         "the default pose is not subtracted: recorded values are absolute positions",
         "observe joint_pos, not joint_pos_rel, or subtract default_joint_pos",
     )
-    """What that means, and the fix."""
+    """Meaning of such an offset, and the fix."""
     clip_cause: str = "observation_clip"
     clip_fix: str = "give the term the clip ({low:.6g}, {high:.6g}) before its scale"
     by_name: Callable[[np.ndarray], str] | None = None
@@ -46,7 +46,7 @@ class Compared:
 
 
 def check_term(view: View, term: Term, frames: np.ndarray, name_order: Callable[[np.ndarray], str]) -> NoteOrFindings:
-    """What the columns of one term are; a line about the check, and its findings."""
+    """Check of the columns of one term: a line about the check, and its findings."""
     if term.value is None:
         return f"{term.name}: not checked, {term.why_not}", []
     joint = term.kind in JOINT_KINDS
@@ -81,7 +81,7 @@ def _fully_explained(findings: list[Finding]) -> bool:
 
 
 def _try_alternatives(term: Term, case: Compared, note: str, findings: list[Finding]) -> NoteOrFindings:
-    """Is it another quantity altogether? Simple causes found so far stand unless one of these leaves clearly less."""
+    """Test for another quantity altogether. Simple causes stand unless one of these leaves clearly less."""
     found = case.found[case.usable]
     before = rms(found - case.expected[case.usable])
     explained = min((f.numbers.get("residual", before) for f in findings), default=before)

@@ -26,7 +26,7 @@ MIN_SPREAD = 0.05  # [rad/s], in a control step: joints that move less are at re
 
 @dataclass(frozen=True, kw_only=True)
 class DriveChange:
-    """What the drives of the recording may have been, beside what the contract says."""
+    """Change of the drives, relative to the contract, that may explain a recording."""
 
     stiffness: float = 1.0
     """Factor."""
@@ -39,7 +39,7 @@ class DriveChange:
     delay: int = 0
     """Physics steps by which targets arrive late."""
     source: tuple[int, ...] = ()
-    """For each joint, the joint whose target it gets."""
+    """Joint whose target each joint gets."""
     flipped: tuple[int, ...] = ()
     """Joints that get minus their offset from the default pose."""
     explicit: bool = False
@@ -79,7 +79,7 @@ class OneStep:
         self.spread = np.maximum(np.sqrt((change**2 * self.swing).sum(0) / counts), MIN_SPREAD)
 
     def _take_armature(self) -> None:
-        """What training assumed, where the bundle says it; validation goes by the model alone."""
+        """Set the model's armature to the training's, if the bundle has it; validation uses the model's own."""
         model = self.plant.model
         for dof, value in zip(self.plant.joint_dof, self.view.contract.per_joint("armature"), strict=True):
             if value is not None:
@@ -184,13 +184,13 @@ class OneStep:
         return model
 
     def armature(self) -> np.ndarray:
-        """Of each joint as the bundle has it [kg m^2], (J,)."""
+        """Armature of each joint in the bundle [kg m^2], (J,)."""
         result: np.ndarray = self.plant.model.dof_armature[self.plant.joint_dof]
         return result
 
 
 def _is_above(model: mujoco.MjModel, body: int, foot: str) -> bool:
-    """Whether the foot hangs on the body, or is it."""
+    """True if the foot is the body or hangs on it."""
     below = model.body(foot).id
     while below > body:
         below = int(model.body_parentid[below])

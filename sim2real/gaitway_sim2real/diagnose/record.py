@@ -83,7 +83,7 @@ def record_robots(
     commands: Iterable[np.ndarray],
     **told: Any,
 ) -> Recording:
-    """What ``robots`` do on flat ground under the ``commands`` of each control step, (N, 3) each.
+    """Recording of ``robots`` on flat ground under the ``commands`` of each control step, (N, 3) each.
 
     ``step`` holds joint position targets [rad] (N, J) for a control period and returns the drives' last torques [N m].
     The graph keeps its observation to itself: the recorded one is built by the contract. The recorded command is the

@@ -17,7 +17,8 @@ TOLERANCE = 1e-5
 
 
 def limited_columns(contract: Contract) -> slice | None:
-    """Where a graph that limits the command has it in its state, behind the history; None if it does not limit it."""
+    """Columns of the limited command in the state of a graph, behind the history; None if it does not limit the
+    command."""
     if contract.command_acceleration is None:
         return None
     history = sum(term.dim * term.history for term in contract.observation if term.history > 1)
@@ -27,14 +28,14 @@ def limited_columns(contract: Contract) -> slice | None:
 
 
 def newest_frame(contract: Contract) -> slice:
-    """Where a graph with a history has the frame it has just seen in its state; empty without a history."""
+    """Columns of the newest frame in the state of a graph with a history; empty without a history."""
     frame, length = sum(term.dim for term in contract.observation), max(term.history for term in contract.observation)
     end = 1 + contract.num_joints + frame * length
     return slice(end - frame, end) if length > 1 else slice(0, 0)
 
 
 def seen(contract: Contract, command: np.ndarray) -> np.ndarray:
-    """What the policy sees of commands that the graph follows already, (N, 3)."""
+    """Commands as the policy observes them, (N, 3), from those that the graph already follows."""
     if contract.command_calibration is None:
         return command
     found: np.ndarray = CommandCalibration.of(contract.command_calibration)(torch.from_numpy(command)).numpy()

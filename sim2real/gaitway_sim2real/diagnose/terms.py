@@ -1,4 +1,4 @@
-"""What the bundle says each observation term should have been, from the recorded states, and how it may go wrong."""
+"""Expected values of each observation term by the bundle, from the recorded states, with the usual mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes in over the wire, in one form whatever the wire."""
+"""Incoming command, in one form for all wires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Command:
     """One frame for all drives, in the order of the twin's ``joint_names``, (J,) each."""
 
     enabled: Array
-    """Whether each motor is switched on."""
+    """Mask of the motors that are switched on."""
     q: Array
     """[rad]"""
     dq: Array
@@ -33,10 +33,10 @@ class Counters:
     corrupt: int = 0
     """Wrong checksum: ignored."""
     foreign: int = 0
-    """No such message, or one that repeats another ``mode_machine``: ignored."""
+    """Messages of another type, or ones that repeat another ``mode_machine``: ignored."""
     not_finite: int = 0
     """Ignored."""
     refused: int = 0
     """Came while the robot's own controller was active: ignored."""
     lost: int = 0
-    """By the quirk ``command_loss``."""
+    """Messages lost by the quirk ``command_loss``."""

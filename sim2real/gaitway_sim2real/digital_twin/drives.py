@@ -27,7 +27,7 @@ ROUNDING = 1e-9  # [s]
 
 @dataclass(frozen=True, kw_only=True)
 class DriveLimits:
-    """What the drives can bear, in the order of the body's joints, (J,) each."""
+    """Limits of the drives, in the order of the body's joints, (J,) each."""
 
     effort: Array
     """[N m]"""
@@ -120,7 +120,8 @@ class Drives:
         self._law = np.zeros_like(self._law)
 
     def believed(self, torque: Array) -> Array:
-        """What the drives report when they give ``torque`` [N m], (J,): they measure current and know no strength."""
+        """Torques that the drives report for ``torque`` [N m], (J,): they measure current and do not know their
+        strength."""
         return torque / np.where(self._strength > 0.0, self._strength, 1.0)
 
     def drive(self, now: float, dt: float, joint_vel: Array, torque: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -120,7 +120,7 @@ HELD: dict[Fault, tuple[str, ...]] = {
     Fault.GYRO_FROZEN: ("gyro",),
     Fault.TORQUES_FROZEN: ("joint_torque",),
 }
-"""What a sensor that hangs says again and again."""
+"""Readings that a hung sensor repeats."""
 STRENGTH = {Fault.POWER: 0.0, Fault.MOTOR: 0.0, Fault.WEAK: WEAK, Fault.MOTOR_SIGN: -1.0}
 """Factors on the torque of drives."""
 
@@ -139,7 +139,7 @@ class Injection:
 
 
 class FaultBoard:
-    """Which faults are on, and what they do to a reading."""
+    """Active faults, and their effect on a reading."""
 
     def __init__(self, joint_ranges: np.ndarray, fastest: float, hottest: float):
         """``joint_ranges`` are their ends [rad] (J, 2); limits of speed [rad/s] and temperature [degrees C]."""
@@ -165,7 +165,7 @@ class FaultBoard:
         ]
 
     def clock(self, now: float) -> float:
-        """What the robot's own clock says at ``now`` [s]."""
+        """Reading of the robot's own clock at ``now`` [s]."""
         said = now
         for each in self.injections:
             if each.at(now):
@@ -184,12 +184,12 @@ class FaultBoard:
         return said
 
     def delay(self, fault: Fault, now: float) -> float:
-        """How much later than else a message of ``now`` arrives, by ``LATER`` or ``HEARD_LATER`` [s]."""
+        """Extra delay of a message of ``now``, by ``LATER`` or ``HEARD_LATER`` [s]."""
         begun = [each.start for each in self.injections if each.fault is fault and each.at(now)]
         return LATER * max(0.0, now - min(begun, default=now))
 
     def silent(self, now: float) -> bool:
-        """Whether the state of ``now`` is not sent."""
+        """True if the state of ``now`` is not sent."""
         if self.active(Fault.SILENCE, now):
             return True
         if not self.active(Fault.SPARSE, now):
@@ -200,7 +200,7 @@ class FaultBoard:
         return False
 
     def corrupt(self, now: float) -> bool:
-        """Whether the state of ``now`` has a wrong checksum."""
+        """True if the state of ``now`` has a wrong checksum."""
         self._states += 1
         return self.active(Fault.CHECKSUM, now) or (self.active(Fault.CORRUPT, now) and self._states % 10 == 0)
 
@@ -217,7 +217,7 @@ class FaultBoard:
         return [each.joint for each in self.injections if each.fault is fault and each.at(now)]
 
     def starting(self, now: float) -> list[Injection]:
-        """What has begun since this was last asked."""
+        """Injections that began since the last call."""
         begun = [each for each in self.injections if each.start <= now and each not in self._begun]
         self._begun.update(begun)
         return begun

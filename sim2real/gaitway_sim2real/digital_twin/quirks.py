@@ -1,4 +1,4 @@
-"""What is not perfect about a robot and its wire. All of it is off by default, and the same for the same seed."""
+"""Imperfections of a robot and its wire. All are off by default, and the same for the same seed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Quirks:
     loss: float = 0.0
     """Share of the states that never arrive, of 1."""
     command_latency: float = 0.0
-    """The same for commands [s]."""
+    """Latency of every command [s]."""
     command_jitter: float = 0.0
     """[s]"""
     command_loss: float = 0.0
-    """Of 1."""
+    """Share of the commands that never arrive, of 1."""
     command_timeout: float = 0.0
     """The motors damp when no command came for this long [s]; 0: the last command holds for ever. What the firmware of
     real robots does is not documented, so holding is the case to be safe in."""
@@ -49,7 +49,7 @@ class Quirks:
     velocity_noise: float = 0.0
     """[rad/s]"""
     torque_noise: float = 0.0
-    """Of the torque that drives report [N m]."""
+    """Noise of the torque that drives report [N m]."""
     gyro_noise: float = 0.0
     """[rad/s]"""
     accelerometer_noise: float = 0.0
@@ -63,23 +63,23 @@ class Quirks:
     imu_glitch_rate: float = 0.0
     """Single states whose IMU is wrong [1/s]."""
     imu_glitch: str = "jump"
-    """How: "nan", "zero" (quaternion) or "jump" (of the orientation, by half a turn)."""
+    """Kind of glitch: "nan", "zero" (quaternion) or "jump" (of the orientation, by half a turn)."""
     scan_delay: float = 0.0
     """Age of the heights that a policy reads, in rehearsals; no wire carries them [s]. Typically 0.1 for depth cameras
     and a map."""
     scan_noise: float = 0.0
-    """Of each of those heights, anew in every scan [m]. Typically 0.02."""
+    """Noise of each of those heights, anew in every scan [m]. Typically 0.02."""
 
     latch_rate: float = 0.0
-    """How often each motor sticks to the torque that it has [1/s]."""
+    """Rate at which each motor sticks to its present torque [1/s]."""
     latch_duration: float = 0.05
-    """For how long [s]."""
+    """Duration of a sticking [s]."""
     dead_motor: str = ""
     """Joint whose motor gives no torque."""
     heating: float = 0.0
     """Warming of a motor at its effort limit [K/s]; it falls with the square of the torque."""
     lost_rate: float = 0.0
-    """How often each motor misses a frame on its own bus and counts it [1/s]."""
+    """Rate at which each motor misses a frame on its own bus and counts it [1/s]."""
     battery: float = 0.9
     """State of charge at the start, of 1."""
     battery_drain: float = 0.0
@@ -88,12 +88,13 @@ class Quirks:
     """Share of the torque that an empty battery costs, of 1; in proportion before."""
 
     motion_switcher: str = "normal"
-    """Of the service that releases the robot's own controller: "slow" answers after 2 s, "absent" never, "nonsense"
-    with what is no JSON, "stubborn" agrees and releases nothing."""
+    """Behaviour of the service that releases the robot's own controller: "slow" answers after 2 s, "absent" never,
+    "nonsense" with what is no JSON, "stubborn" agrees and releases nothing."""
     own_writer: str = "leaves"
-    """Whether the robot's own controller "leaves" the topic of commands when it is released, or "stays", in silence."""
+    """Behaviour of the robot's own controller when released: it "leaves" the topic of commands, or "stays", in silence.
+    """
     mode_machine: int = 0
-    """What the robot says it is, "unitree_hg" only; 0 for the first that its hardware definition knows."""
+    """Model code that the robot reports, "unitree_hg" only; 0 for the first in its hardware definition."""
     parameters: RobotParameters | None = None
     """The dynamics that the robot hides: gains, strength, friction, armature, delay, base mass. Of a file with
     ``parameters=params.yaml``."""

@@ -92,7 +92,7 @@ class Ros2Side(Side):
         return Command(on, values, zeros, zeros, self._kp, self._kd)
 
     def _values(self, payload: bytes) -> Array | None:
-        """What is commanded, in the order of the configuration; None if the controller would refuse it."""
+        """Commanded values, in the order of the configuration; None if the controller would refuse them."""
         joints = self.config.joints
         try:
             message = decode(self._kind, payload)

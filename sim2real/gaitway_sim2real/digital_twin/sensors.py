@@ -1,4 +1,4 @@
-"""What the twin's sensors say, which is not quite what is true."""
+"""Sensors of the twin: readings with noise and faults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Reading:
     foot_force: Array
     """[N], (F,)"""
     temperature: Array
-    """Of the motors [degrees C], (J,)"""
+    """Temperatures of the motors [degrees C], (J,)"""
     lost: NDArray[np.uint32]
     """Frames that each motor missed, (J,), integers."""
     battery: float

@@ -24,9 +24,9 @@ class ServeReport:
     seconds: float
     """Served, on the clock [s]."""
     skipped: float
-    """Of that, jumped over because the machine was too slow [s]."""
+    """Part of that which was skipped because the machine was too slow [s]."""
     worst: float
-    """How far behind the clock a step came at worst [s]."""
+    """Largest lag of a step behind the clock [s]."""
     load: float
     """Share of one core, of 1."""
 

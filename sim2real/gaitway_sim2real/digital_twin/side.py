@@ -1,4 +1,4 @@
-"""What the robot's end of a wire does, whatever the wire."""
+"""Robot's end of a wire, the same for all wires."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Side(Protocol):
 
     @staticmethod
     def period_of(hardware: Hardware) -> float:
-        """Between two states [s]."""
+        """Time between two states [s]."""
         ...
 
     @staticmethod
     def faults_of(hardware: Hardware) -> frozenset[Fault]:
-        """Those that this wire can carry."""
+        """Faults that this wire can carry."""
         ...
 
     @property
@@ -98,7 +98,7 @@ class Ear(Protocol):
 
     commands: Topic
     states: Topic
-    """That of the joints."""
+    """Topic of the joints' states."""
 
     def __init__(self, hardware: Hardware): ...
 
@@ -107,7 +107,7 @@ class Ear(Protocol):
         ...
 
     def command(self, payload: bytes) -> tuple[Command | None, str]:
-        """What is asked of the joints, and what is wrong with it as a message; None for what is no command at all."""
+        """Command in a message, and the message's faults; None if it is not a command."""
         ...
 
     def limp(self) -> bytes:

@@ -135,7 +135,7 @@ class Twin:
 
     @property
     def time(self) -> float:
-        """On the bus's clock [s]."""
+        """Time on the bus's clock [s]."""
         return self._start + self._steps * self._timestep
 
     def advance(self, deadline: float) -> None:
@@ -300,7 +300,7 @@ class Twin:
 
     @property
     def counters(self) -> Counters:
-        """What became of the frames on the command topic."""
+        """Counters of the frames on the command topic."""
         return self.side.counters
 
 

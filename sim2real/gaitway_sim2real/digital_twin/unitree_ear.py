@@ -1,4 +1,4 @@
-"""What goes over a Unitree robot's wire, from its bytes alone: for an audit that trusts neither end."""
+"""Audit of a Unitree robot's wire from its bytes alone, which trusts neither end."""
 
 from __future__ import annotations
 

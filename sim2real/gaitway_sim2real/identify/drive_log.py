@@ -1,4 +1,4 @@
-"""What a hung robot was told and what it did, of one flight, joints in the robot's canonical order."""
+"""Commands and motion of a hung robot in one flight, joints in the robot's canonical order."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class DriveLog:
     vel: Array
     """[rad/s], (N, J)"""
     torque: Array | None
-    """What the drives reported [N m], (N, J)."""
+    """Torques that the drives reported [N m], (N, J)."""
     gravity: Array
-    """Of the world in the base frame [m/s^2], (N, 3)."""
+    """Gravity in the base frame [m/s^2], (N, 3)."""
     frame_time: Array
     """(M,)"""
     targets: Array
     """[rad], (M, J)"""
     stiffness: Array
-    """As commanded [N m/rad], (M, J)."""
+    """Commanded stiffness [N m/rad], (M, J)."""
     damping: Array
-    """As commanded [N m s/rad], (M, J)."""
+    """Commanded damping [N m s/rad], (M, J)."""
 
     @property
     def period(self) -> float:

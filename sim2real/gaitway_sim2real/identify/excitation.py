@@ -83,7 +83,7 @@ class Excitation:
 
     @property
     def estimates(self) -> dict[str, NDArray[np.float32]]:
-        """Nothing."""
+        """No estimates."""
         return {}
 
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[np.float32]:
@@ -97,7 +97,7 @@ class Excitation:
 
 
 def excitation_contract(robot: Robot) -> Contract:
-    """What a controller must know to excite ``robot``: joints, gains and limits, as in the contract of a bundle."""
+    """Contract with which a controller excites ``robot``: joints, gains and limits, as in a bundle."""
     widths = dict.fromkeys(("joint_pos", "joint_vel", "joint_pos_target", "action"), robot.num_joints)
     widths |= {"imu_quat_wxyz": 4, "gyro": 3, "command": 3, "state": 1, "next_state": 1}
     still = (0.0, 0.0)

@@ -25,23 +25,23 @@ class Values:
     """One set of parameters; arrays (J,)."""
 
     joints: Mapping[str, Array]
-    """By :data:`KINDS`."""
+    """Values of the joints, by :data:`KINDS`."""
     delay: float = 0.0
     """[s]"""
     velocity_lag: float = 0.0
-    """By which reported velocities are old [s]."""
+    """Age of reported velocities [s]."""
     torque_lag: float = 0.0
-    """By which reported torques are old [s]."""
+    """Age of reported torques [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Of every state of every window, (W, T, J) each; the units of :class:`Windows`."""
+    """Prediction of every state of every window, (W, T, J) each; the units of :class:`Windows`."""
 
     pos: Array
     vel: Array
     torque: Array
-    """What the drives would report."""
+    """Torques that the drives would report."""
 
 
 class HungModel:

@@ -1,4 +1,4 @@
-"""What the data could not tell: numbers that stayed as uncertain as they were, or go together with others."""
+"""Numbers that the data do not determine: as uncertain as before, or correlated with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From flights to the parameters of a robot."""
+"""Identification: from flights to the parameters of a robot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UnexplainedError(NotDone):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Identification:
-    """What was found, and how far it can be relied on."""
+    """Result of an identification, with its reliability."""
 
     robot: Robot
     parameters: RobotParameters
@@ -47,12 +47,12 @@ class Identification:
     nominal: Values
     values: Values
     before: PredictionErrors
-    """Of the model as it is."""
+    """Errors of the model as it is."""
     after: PredictionErrors
     held_out: HeldOutWindows
     model: HungModel
     seconds: float
-    """Of motion that was used."""
+    """Length of the used motion [s]."""
     cpu_seconds: float
     sources: tuple[str, ...]
 

@@ -30,7 +30,7 @@ NOISE_FLOOR = (1e-5, 1e-4, 1e-3)  # [rad], [rad/s], [N m]
 
 @dataclass(frozen=True, kw_only=True)
 class Normal:
-    """What the data say about all numbers near one point: normal equations and the scatter of their gradient."""
+    """Normal equations of all numbers near one point, and the scatter of their gradient."""
 
     gradient: Array
     """(U,), of half the sum of squares."""
@@ -59,7 +59,7 @@ def channels(windows: Windows, predicted: Prediction) -> Array:
 
 
 def blur_of(windows: Windows, unknowns: Unknowns, theta: Array) -> Array:
-    """How far off a torque may be because a command took effect just then [N m], (W, T, J).
+    """Uncertainty of a torque near the moment when a command takes effect [N m], (W, T, J).
 
     Several times the jump: a jump's moment, known to a period at best, would else decide how late torques are.
     """
@@ -81,7 +81,7 @@ def noise_of(model: HungModel, windows: Windows, unknowns: Unknowns, theta: Arra
 
 
 def _scale(noise: Array, blur: Array) -> Array:
-    """What each error is divided by, (W, T, C, J)."""
+    """Scale of each error, (W, T, C, J)."""
     scale = np.broadcast_to(noise, (*blur.shape[:2], *noise.shape)).copy()
     if len(noise) > 2:
         scale[:, :, 2] = np.hypot(noise[2], blur)
@@ -184,7 +184,7 @@ def solve(
 
 
 def _total(model: HungModel, windows: Windows, unknowns: Unknowns, theta: Array, scale: Array) -> float:
-    """What is minimised, with the noise held."""
+    """Objective, with the noise held."""
     errors = np.abs(channels(windows, model.predict(unknowns.values(theta), windows)) / scale)[windows.scored]
     huber = np.where(errors < HUBER, 0.5 * errors**2, HUBER * errors - 0.5 * HUBER**2)
     return float(huber.sum() + 0.5 * (((theta - unknowns.prior) / unknowns.prior_std) ** 2).sum())

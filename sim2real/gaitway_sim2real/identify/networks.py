@@ -36,9 +36,9 @@ class TrainedNetwork:
     error: float
     """Root mean square over the held-out part [N m]."""
     spread: float
-    """Of the reported torque itself there [N m]: the error of a network that says zero."""
+    """Standard deviation of the reported torque itself there [N m]: the error of a network that gives zero."""
     pd_error: float
-    """Of the commanded PD law, without delay or loss, there [N m]."""
+    """Error of the commanded PD law, without delay or loss, there [N m]."""
 
 
 def train_network(

@@ -1,4 +1,4 @@
-"""How well a set of parameters predicts a flight: one policy step ahead, and a second."""
+"""Prediction errors of a set of parameters on a flight: one policy step ahead, and a second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PredictionErrors:
     step_vel: Array
     """[rad/s]"""
     roll_pos: Array
-    """Over a roll-out [rad]."""
+    """Error of the positions over a roll-out [rad]."""
     roll_vel: Array
     """[rad/s]"""
 

@@ -1,4 +1,4 @@
-"""Where the search starts: the delay from what follows what, the rest by CMA-ES with one number of a kind for all."""
+"""Start of the search: the delay from correlated signals, the rest by CMA-ES with one number of a kind for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which numbers are looked for, where the search starts, and how they become parameters again."""
+"""Unknown numbers of an identification, their start, and their conversion back to parameters."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Unknown:
     """One number; several joints may share it."""
 
     name: str
-    """Such as "delay" or "joints.FL_hip_joint.armature"; of shared ones, "hip_joint.armature"."""
+    """Name, such as "delay" or "joints.FL_hip_joint.armature"; of shared ones, "hip_joint.armature"."""
     kind: str
     joints: tuple[int, ...]
     """Indices; empty for what all joints have in common."""
     prior: float
     """Expected value, where a search starts."""
     prior_std: float
-    """How far from it the value may well be; also the scale of steps."""
+    """Standard deviation of the value about it; also the scale of steps."""
     low: float = 0.0
     high: float = np.inf
 
@@ -44,7 +44,7 @@ class Unknowns:
 
     items: tuple[Unknown, ...]
     base: Values
-    """What is not looked for stays at this."""
+    """Values of all numbers that are not searched."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -62,7 +62,7 @@ class Unknowns:
         return np.array([item.low for item in self.items]), np.array([item.high for item in self.items])
 
     def values(self, theta: Array) -> Values:
-        """Of the numbers ``theta``, (U,)."""
+        """Values of the numbers ``theta``, (U,)."""
         joints = {kind: values.copy() for kind, values in self.base.joints.items()}
         common = {name: getattr(self.base, name) for name in COMMON}
         for item, value in zip(self.items, theta, strict=True):

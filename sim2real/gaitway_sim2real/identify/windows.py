@@ -26,7 +26,7 @@ class Windows:
     """W pieces of T states each at equal intervals; J joints."""
 
     period: float
-    """Between two states [s]."""
+    """Time between two states [s]."""
     pos: Array
     """[rad], (W, T, J)"""
     vel: Array
@@ -34,19 +34,19 @@ class Windows:
     torque: Array | None
     """[N m], (W, T, J)"""
     scored: np.ndarray
-    """Which states were measured and count, (W, T) bool."""
+    """Mask of the states that were measured and count, (W, T) bool."""
     start_pos: Array
     """[rad], (W, J)"""
     start_vel: Array
     """[rad/s], (W, J)"""
     stiffness: Array
-    """As commanded; the same throughout a window [N m/rad], (W, J)."""
+    """Commanded stiffness; the same throughout a window [N m/rad], (W, J)."""
     damping: Array
     """[N m s/rad], (W, J)"""
     gravity: Array
-    """In the base frame [m/s^2], (W, 3)."""
+    """Gravity in the base frame [m/s^2], (W, 3)."""
     start: Array
-    """On the robot's clock [s], (W,)."""
+    """Start on the robot's clock [s], (W,)."""
     log: np.ndarray
     """Index of each window's log, (W,)."""
     logs: tuple[DriveLog, ...]
@@ -89,7 +89,7 @@ class Windows:
         return result
 
     def jumps(self, delay: float) -> Array:
-        """By how much targets jump around each state if they act ``delay`` [s] late [rad], (W, T, J).
+        """Jumps of the targets around each state if they act ``delay`` [s] late [rad], (W, T, J).
 
         Within a period and a half: when exactly a command took effect, and when a torque was measured, is not known
         better. A steady change is no jump.
@@ -107,7 +107,7 @@ class Windows:
 
 
 def _integral(log: DriveLog) -> Array:
-    """Of the held targets from the first frame to each later one, (M - 1, J)."""
+    """Integral of the held targets from the first frame to each later one, (M - 1, J)."""
     area: Array = np.cumsum(np.diff(log.frame_time)[:, None] * log.targets[:-1], axis=0)
     return area
 

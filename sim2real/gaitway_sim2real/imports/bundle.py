@@ -54,7 +54,7 @@ class Found:
     graph: bytes
     """ONNX, whatever the source has."""
     weights_sha256: str
-    """Of the file that the graph was read from."""
+    """Hash of the file that the graph was read from."""
 
 
 def write_bundle(found: Found, robot: FoundRobot, out: Path) -> None:

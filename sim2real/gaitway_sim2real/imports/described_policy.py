@@ -22,7 +22,7 @@ NOT_MEASURED = (
 
 @dataclass(frozen=True)
 class DescribedPolicy:
-    """What a reader found, and the robot that it is for."""
+    """Description found by a reader, and its robot."""
 
     found: Found
     robot: FoundRobot

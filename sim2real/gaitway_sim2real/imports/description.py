@@ -37,7 +37,7 @@ class Term:
     scale: float | Numbers = 1.0
     clip: Range | None = None
     columns: tuple[int, ...] | None = None
-    """Which of its numbers the policy reads, in its order; None reads all."""
+    """Columns that the policy reads, in its order; None reads all."""
     zeroed: tuple[str, ...] = ()
     """Joints whose numbers are 0 whatever they do: wheels, or a head that did not move in training."""
     at: tuple[float, float, float] | None = None
@@ -55,7 +55,7 @@ class History:
     by: str = "term"
     """``term``: all frames of a term, then the next term; ``step``: all terms of a frame, then the next frame."""
     fill: str = "first"
-    """What stands in the place of frames before the first: ``first`` (the first, repeated) or ``zeros``."""
+    """Filling of frames before the first: ``first`` (the first, repeated) or ``zeros``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Clock:
     frequency: float
     """[Hz]"""
     faster: float = 0.0
-    """What a command of length ``fastest_at`` or more adds to the frequency [Hz], in proportion below it."""
+    """Increase of the frequency [Hz] at a command of length ``fastest_at`` or more, in proportion below it."""
     fastest_at: float = 1.0
     offsets: Numbers = (0.0,)
     """Phase of each foot at the start, in cycles."""
@@ -76,9 +76,9 @@ class Clock:
     rest_phase: float | None = None
     """Phase of all feet at rest, in cycles; None gives 0 for sine and cosine."""
     restarts: bool = False
-    """Whether the clock starts anew after a rest; otherwise it went on."""
+    """True if the clock starts anew after a rest; otherwise it went on."""
     wakes_late: bool = False
-    """Whether the first step after a rest reads phase 0, as where the runner still has the frequency of the rest."""
+    """True if the first step after a rest reads phase 0, as where the runner still has the frequency of the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +99,11 @@ class Command:
     ranges: Mapping[str, Range]
     """[m/s], [m/s] and [rad/s], by the names of :data:`TWIST`."""
     clamp: bool = False
-    """Whether the command is clamped to its ranges."""
+    """True if the command is clamped to its ranges."""
     deadband: float = 0.0
     """Length of (vx, vy) below which both are 0 [m/s]."""
     acceleration: tuple[float, float, float] | None = None
-    """How fast the command may change [m/s^2, m/s^2, rad/s^2]."""
+    """Largest change of the command per second [m/s^2, m/s^2, rad/s^2]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class Network:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """How a policy of others is run."""
+    """Description of a foreign policy: all that running it needs."""
 
     family: str
     """Name of the reader, or ``described``."""
@@ -153,7 +153,7 @@ class Description:
     effort_limit: Numbers | None = None
     """[N m]; None takes the robot's or the model's."""
     damping_is_whole: bool = False
-    """Whether ``damping`` holds the joints' passive damping too, which the bundle's model then has no more: a source
+    """True if ``damping`` holds the joints' passive damping too, which the bundle's model then has no more: a source
     that simulates with passive damping alone commands none, and a robot needs it from its motors."""
     armature: Numbers | None = None
     """[kg m^2]; None keeps the model's."""
@@ -173,11 +173,11 @@ class Description:
     network: Network
     licence: str = "not stated"
     source: str = "not stated"
-    """Where the policy was published."""
+    """Place where the policy was published."""
     guessed: Mapping[str, str] = field(default_factory=dict)
-    """What the source does not say, and what was assumed in its place."""
+    """Facts that the source does not state, with the values assumed in their place."""
     notes: tuple[str, ...] = ()
-    """What differs from the source's own runner."""
+    """Differences from the source's own runner."""
 
     def __post_init__(self) -> None:
         faults = [*_lengths(self), *_joints(self), *_terms(self), *_others(self)]
@@ -212,7 +212,7 @@ class Description:
         return self.frame_dim * len(self.history.ages)
 
     def renamed(self, names: Mapping[str, str]) -> Description:
-        """The same with other names of joints."""
+        """Description with other names of joints."""
 
         def new(joints: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(names.get(joint, joint) for joint in joints)

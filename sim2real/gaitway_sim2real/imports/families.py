@@ -13,7 +13,7 @@ from .errors import PolicyImportError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the user says beside the source; a reader refuses what it has no use for."""
+    """Options that the user gives beside the source; a reader refuses those that it cannot use."""
 
     robot: str | None = None
     model: Path | None = None
@@ -29,7 +29,7 @@ class Imported(Protocol):
         """Lines of name and text for the terminal: what was read, what was guessed."""
 
     def description_text(self) -> str:
-        """How it is run, as YAML."""
+        """Description as YAML."""
 
     def export(self, out: Path) -> Path:
         """Write the bundle."""
@@ -68,7 +68,7 @@ FAMILIES = (
 
 
 def holds_policy(source: Path) -> bool:
-    """Whether a family finds something at ``source``."""
+    """True if a family finds something at ``source``."""
     return any(family.reader().find(source.absolute()) for family in FAMILIES)
 
 

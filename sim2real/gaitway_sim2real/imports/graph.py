@@ -24,7 +24,7 @@ BATCH = "N"
 LEAST_OPSET = 18
 """The oldest that torch exports."""
 TOLERANCE = 1e-5
-"""Of the bundle's graph against the two halves and the network, run one after the other; relative above 1."""
+"""Tolerance of the bundle's graph against its two halves and the network, run one after the other; relative above 1."""
 STEPS = 30
 
 
@@ -33,13 +33,13 @@ class OpenNetwork:
     """A network's graph, with the names and shapes of what our halves connect to."""
 
     name: str
-    """Of its file."""
+    """Name of its file."""
     content: bytes
     observation: str
     action: str
     memory: tuple[tuple[str, str, int], ...]
     shapes: tuple[tuple[int, ...], ...]
-    """Of each recurrent state, without the axis that counts robots."""
+    """Shapes of the recurrent states, without the axis that counts robots."""
     observation_dim: int
     action_dim: int
     session: Any

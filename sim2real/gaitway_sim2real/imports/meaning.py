@@ -1,4 +1,4 @@
-"""What the text of a forward computes, as a term: its steps put into one expression, and nothing of it run.
+"""Meaning of a forward's text as a term: its steps are put into one expression, and nothing of it is run.
 
 TorchScript has Python's syntax, and torch writes one computation in several ways, traced or scripted. As terms they
 are equal: ``_0 = self.actor; return (_0).forward(x, )`` and ``return (self.actor).forward(x, )`` are both
@@ -81,7 +81,7 @@ Term = Any
 class Meaning:
     result: Term
     writes: dict[str, Term]
-    """What the forward leaves in tensors of the module, by their names: the memory of a recurrent policy."""
+    """Tensors of the module that the forward writes, by their names: the memory of a recurrent policy."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Itself:
 
 
 def meaning_of(module: Module) -> Meaning:
-    """What ``module.forward`` computes. Raises :class:`UnknownNetwork`."""
+    """Meaning of ``module.forward``. Raises :class:`UnknownNetwork`."""
     return _Reading(module).forward()
 
 
@@ -141,7 +141,7 @@ class _Reading:
         return returned[0]
 
     def _run(self, steps: Sequence[ast.stmt], names: dict[str, Term]) -> tuple[Term, ...]:
-        """What the steps return: a term, or nothing."""
+        """Return value of the steps: a term, or nothing."""
         for step in steps:
             self.step = step
             match step:

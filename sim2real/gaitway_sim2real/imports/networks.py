@@ -76,7 +76,7 @@ class RecurrentActor(nn.Module):
 
 
 class Encoded(nn.Module):
-    """What HIMLoco's actor reads (N, E): the newest frame, and what an encoder makes of the history.
+    """Input of HIMLoco's actor (N, E): the newest frame, and an encoding of the history.
 
     The encoder's first ``speeds`` columns are the base's velocity in the policy's scale; the others are a latent
     vector, which gets unit length. ``newest`` and ``history`` are ranges of columns of the input (N, ``in_features``).

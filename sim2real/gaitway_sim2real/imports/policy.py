@@ -137,7 +137,7 @@ class Observer(nn.Module):
         return value * getattr(self, f"scale_{number}")
 
     def _command(self, command: Tensor, limited: Tensor) -> tuple[Tensor, Tensor]:
-        """What the policy is told, and the limited command to keep."""
+        """Command as the policy observes it, and the limited command to keep."""
         rule = self.description.command
         if rule.clamp:
             command = torch.minimum(torch.maximum(command, self.low), self.high)
@@ -251,7 +251,7 @@ def scales_offsets_clips(
 
 
 def _rate(d: Description) -> tuple[float, float]:
-    """What the clock's count advances in a control step, and the count of a whole cycle.
+    """Advance of the clock's count in a control step, and the count of a whole cycle.
 
     A fixed frequency counts in whole numbers, which float32 adds without error.
     """

@@ -21,7 +21,7 @@ class FoundRobot:
     """The robot as the policy's bundle has it: the policy's joints first, then those that are held."""
 
     description: Description
-    """With the robot's names of the joints."""
+    """Description with the robot's names of the joints."""
     robot: Robot
     held: tuple[str, ...]
     notes: tuple[str, ...]

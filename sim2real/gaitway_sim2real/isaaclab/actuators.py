@@ -89,7 +89,7 @@ def _laws(
         return next((_of_joint(node, key, joints)[joint] for key in keys if key in node), None)
 
     def value(joint: str, name: str, *keys: str) -> float:
-        """The same; if none is set, the fallback's ``name``."""
+        """Value of the setting; if it is not set, the fallback's ``name``."""
         if (found := setting(joint, *keys or (name,))) is None:
             borrowed.add(name)
             return fallback.value(joint, name, node.where)

@@ -22,13 +22,13 @@ from .errors import IsaacLabImportError
 from .networks import ACTIVATIONS, ActorConfig, RslRlActor
 
 KINDS = {"ActorCritic": False, "ActorCriticRecurrent": True, "MLPModel": False, "RNNModel": True}
-"""Whether each class of actor that can be read has a memory."""
+"""Classes of actors that can be read, with True for those with a memory."""
 
 MAX_UNITS, MAX_LAYERS = 16_384, 32
 """Limits of an actor; those of robots have 512 units in 3 layers."""
 
 DISTRIBUTIONS = {"GaussianDistribution": False, "HeteroscedasticGaussianDistribution": True}
-"""Whether each distribution takes its standard deviation from the network."""
+"""Distributions, with True for those whose standard deviation comes from the network."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Weights:
     """An actor's tensors under version-independent names, and their names in the file."""
 
     version: str
-    """Which rsl_rl wrote such a file: ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
+    """Release of rsl_rl that wrote such a file: ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
     section: str
     """Name of the state dict."""
     tensors: Mapping[str, Tensor]

@@ -109,5 +109,5 @@ class Settings:
 
 
 def given(value: Any) -> bool:
-    """Whether a value was set: Isaac Lab 3.0 writes ``{}`` for a field that never was."""
+    """True if a value was set: Isaac Lab 3.0 writes ``{}`` for a field that never was."""
     return value is not None and value != {}

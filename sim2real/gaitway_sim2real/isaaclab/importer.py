@@ -47,7 +47,7 @@ class ImportedRun:
     action_order: tuple[str, ...]
     """The joint of each number the policy gives."""
     joint_order: str
-    """Where the order of the joints comes from."""
+    """Source of the order of the joints."""
     notes: tuple[str, ...]
     """Approximations and assumptions."""
     own_model: OwnModel | None = None
@@ -106,7 +106,7 @@ class ImportedRun:
         return rows
 
     def description_text(self) -> str:
-        """How the run was read, as YAML."""
+        """Provenance of the run as YAML."""
         return dump_yaml(self.provenance())
 
     def export(self, out: Path) -> Path:

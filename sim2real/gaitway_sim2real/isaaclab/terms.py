@@ -26,7 +26,7 @@ MODULES = (
     "isaaclab_tasks.manager_based.locomotion.velocity.mdp",
     "gaitway_tasks.mdp.observations",
 )
-"""Where a function of a known name is the known function."""
+"""Modules in which a function of a known name is the known function."""
 
 OWN = "gaitway_isaaclab.terms"
 """Gaitway's own terms in Isaac Lab: the name is the dotted path of the function, and joints are in the order of the
@@ -76,7 +76,7 @@ class RobotNames:
     """Facts about the rest of the run that the mapping of terms needs."""
 
     joint_names: tuple[str, ...]
-    """In the training simulator's order, which the bundle keeps."""
+    """Joints in the training simulator's order, which the bundle keeps."""
     action_joints: Mapping[str, Sequence[str]]
     """Joints of each action term, in the order of its numbers."""
     asset: str
@@ -91,7 +91,7 @@ class PolicyObservation:
 
     group: ObservationGroup
     columns: tuple[int, ...]
-    """For each number the policy reads, its column in the observation of ``group``."""
+    """Column in the observation of ``group`` of each number that the policy reads."""
     widths: dict[str, int]
     """Numbers of each term that the policy reads, history included."""
     functions: dict[str, str]
@@ -224,7 +224,7 @@ def _history(node: Settings, group: Settings) -> tuple[int, bool]:
 
 
 def _by_time(group: Settings) -> bool:
-    """Whether the terms of a group with one history are laid out step by step (Isaac Lab's rule for ``"time"``)."""
+    """True if the terms of a group with one history are laid out step by step (Isaac Lab's rule for ``"time"``)."""
     order = group.get("history_order", str, "term")
     if order not in ("term", "time"):
         raise IsaacLabImportError(f"{group.where}.history_order is {order!r}; Isaac Lab has 'term' and 'time'")

@@ -119,7 +119,7 @@ def _write(package: LeappPackage, guessed: Guess, folder: Path) -> None:
 def _save_graph(
     package: LeappPackage, connections: Connections, widths: dict[str, int], action: ActionMap | None, folder: Path
 ) -> None:
-    """For all robots at once where that computes the same as robot by robot, which is several times slower."""
+    """Save the graph for all robots at once where that equals robot by robot, which is several times slower."""
     by_robot = bundle_graph(package, connections, widths, action)
     at_once = bundle_graph(package, connections, widths, action, at_once=True)
     onnx.save(at_once if same_graphs(by_robot, at_once) else by_robot, folder / "policy.onnx")

@@ -1,4 +1,4 @@
-"""Which signal of a robot each tensor of a LEAPP package is: by kind, element names and Isaac Lab's connection."""
+"""Connection of a LEAPP package's tensors to a robot's signals: by kind, element names and Isaac Lab's connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUAT_WXYZ = ("qw", "qx", "qy", "qz")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """How an input of the package comes from an input of the bundle."""
+    """Origin of an input of the package in an input of the bundle."""
 
     signal: str
     indices: tuple[int, ...] = ()

@@ -137,7 +137,7 @@ def _body(
     action: ActionMap | None,
     batch: bool,
 ) -> _Nodes:
-    """From the rows of the bundle's inputs to those of its outputs, through the package's graph."""
+    """Graph from the rows of the bundle's inputs to those of its outputs, through the package's graph."""
     body = _Nodes(batch)
     for tensor in package.inputs:
         _feed(body, tensor, connections.sources[tensor.name])
@@ -166,7 +166,7 @@ def _body(
 
 
 def _repeat_constants(body: _Nodes, graph: onnx.GraphProto) -> None:
-    """Where the graph joins a constant row to a robot's, join it to every robot's."""
+    """Join each constant row that the graph joins to one robot's row to every robot's row."""
     widths = {constant.name: constant.dims[1] for constant in graph.initializer if list(constant.dims[:-1]) == [1]}
     for node in graph.node:
         if node.op_type == "Concat":
@@ -176,7 +176,7 @@ def _repeat_constants(body: _Nodes, graph: onnx.GraphProto) -> None:
 
 
 def same_graphs(one: onnx.ModelProto, other: onnx.ModelProto, seed: int = 0) -> bool:
-    """Whether two graphs of a bundle compute the same for several robots, one of which is reset on its own."""
+    """True if two graphs of a bundle compute the same for several robots, one of which is reset on its own."""
     sessions = []
     for model in (one, other):
         try:

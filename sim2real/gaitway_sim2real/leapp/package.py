@@ -171,7 +171,7 @@ def open_model(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def is_leapp(path: str | Path) -> bool:
-    """Whether ``path`` claims to be a LEAPP package, or the YAML of one."""
+    """True if ``path`` claims to be a LEAPP package, or the YAML of one."""
     return find_description(Path(path)) is not None
 
 

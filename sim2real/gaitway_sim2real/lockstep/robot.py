@@ -126,7 +126,7 @@ class LockstepRobot:
         pass
 
     def base_velocity(self) -> Array:
-        """What no robot measures: vx, vy [m/s] and yaw rate [rad/s] of the contract's base frame, (3,)."""
+        """Velocity that no robot measures: vx, vy [m/s] and yaw rate [rad/s] of the contract's base frame, (3,)."""
         return np.array([*self.lin_vel()[:2], self._gyro()[2]])
 
     def _gyro(self) -> Array:

@@ -77,7 +77,7 @@ class RunReport:
     yaw_error: float
     """[rad/s]"""
     distance: float
-    """Between start and end [m]."""
+    """Distance between start and end [m]."""
     own_error: float | None = None
     """Root mean square error of the velocity of the base that the policy estimates for itself [m/s], if it does."""
 

@@ -20,11 +20,11 @@ class Contacts:
     """Contacts of the robot with the ground at one moment, C of them."""
 
     point: np.ndarray
-    """In the world [m], (C, 3)."""
+    """Contact points in the world [m], (C, 3)."""
     force: np.ndarray
-    """Of the ground on the robot, in the world [N], (C, 3)."""
+    """Forces of the ground on the robot, in the world [N], (C, 3)."""
     sliding: np.ndarray
-    """Whether friction is at its limit, (C,) bool."""
+    """Mask of the contacts whose friction is at its limit, (C,) bool."""
     foot: np.ndarray
     """Index of the foot, (C,); -1 for any other part of the robot."""
 

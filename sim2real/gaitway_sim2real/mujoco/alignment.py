@@ -1,4 +1,4 @@
-"""Where the contract's base frame sits in a given model, found from the joints that both have."""
+"""Alignment of the contract's base frame with a given model, from the joints that both have."""
 
 from __future__ import annotations
 

@@ -41,30 +41,31 @@ MAX_FOLD = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What no robot knows of itself. Joints in the order of the body's ``joint_names``, J; feet as the robot's, F."""
+    """Ground truth that no robot measures. Joints in the order of the body's ``joint_names``, J; feet as the robot's,
+    F."""
 
     time: float
     """[s]"""
     base_pos: Array
-    """In the world [m], (3,)."""
+    """Position in the world [m], (3,)."""
     height: float
-    """Of the base above the ground that carries it [m]."""
+    """Height of the base above the ground that carries it [m]."""
     base_quat_wxyz: Array
     """(4,)"""
     base_lin_vel: Array
-    """Of the base's origin, in the base frame [m/s], (3,)."""
+    """Velocity of the base's origin, in the base frame [m/s], (3,)."""
     base_ang_vel: Array
-    """In the base frame [rad/s], (3,)."""
+    """Angular velocity in the base frame [rad/s], (3,)."""
     joint_pos: Array
     """[rad], (J,)"""
     joint_vel: Array
     """[rad/s], (J,)"""
     joint_torque: Array
-    """Of the drives, before friction [N m], (J,)."""
+    """Torques of the drives, before friction [N m], (J,)."""
     foot_force: Array
-    """Of the ground, along the vertical [N], (F,)."""
+    """Forces of the ground, along the vertical [N], (F,)."""
     foot_contact: NDArray[np.bool_]
-    """Whether each foot touches the ground, (F,)."""
+    """Mask of the feet that touch the ground, (F,)."""
 
     @property
     def tilt(self) -> float:
@@ -153,7 +154,7 @@ class Body:
 
     @property
     def hung(self) -> bool:
-        """Whether the base is fixed to a stand."""
+        """True if the base is fixed to a stand."""
         return bool(self.data.eq_active[self._stand])
 
     @hung.setter
@@ -223,7 +224,7 @@ class Body:
         )
 
     def foot_force(self) -> Array:
-        """How hard each foot was pressed on the ground in the last step [N], (F,)."""
+        """Force with which each foot was pressed on the ground in the last step [N], (F,)."""
         return np.abs(self.data.sensordata[self._feet])
 
     def truth(self, time: float) -> Truth:
@@ -254,7 +255,7 @@ def _in_order(robot: Robot, joint_names: Sequence[str], values: Sequence[object]
 
 
 def _add_stand(spec: Any, base: str) -> None:
-    """What a robot hangs on: a weld so stiff that 200 rad/s^2 turn the base by less than a microradian."""
+    """Add the robot's stand: a weld so stiff that 200 rad/s^2 turn the base by less than a microradian."""
     spec.add_equality(
         name=STAND,
         type=mujoco.mjtEq.mjEQ_WELD,

@@ -26,7 +26,7 @@ sampling each pixel four times."""
 STEEPER = (-16.0, -22.0, -28.0, -35.0, -45.0, -60.0)
 """Elevations of a camera that may have ground before it, the usual first [degrees]."""
 EXTENT = 3.0
-"""How large a scene counts for the range of sight [m]; a course has ground for tens of metres."""
+"""Largest extent of a scene that counts for the range of sight [m]; a course has ground for tens of metres."""
 NEAR = 0.15
 """Distance between the ground and a line of sight [m]."""
 
@@ -77,7 +77,7 @@ class Camera:
                 return
 
     def _sees(self, target: np.ndarray) -> bool:
-        """Whether nothing of the ground comes near the line from the camera to ``target``."""
+        """True if the ground does not come near the line from the camera to ``target``."""
         turn, rise = np.radians(self.camera.azimuth), np.radians(-self.camera.elevation)
         back = -np.array([np.cos(turn) * np.cos(rise), np.sin(turn) * np.cos(rise), -np.sin(rise)])
         line = target + np.linspace(0.4, 1.2, 5)[:, None] * self.camera.distance * back

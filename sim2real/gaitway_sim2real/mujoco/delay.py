@@ -8,7 +8,7 @@ import numpy as np
 
 
 def target_age(delay: np.ndarray | int, step: int, decimation: int) -> np.ndarray | int:
-    """How many control steps ago the target in force was given, in physics step ``step`` of a control step.
+    """Age of the target in force, in control steps, at physics step ``step`` of a control step.
 
     ``delay`` counts physics steps; a control step has ``decimation`` of them.
     """

@@ -1,4 +1,4 @@
-"""What a perfect estimator would tell a policy that asks for more than sensors measure."""
+"""Outputs of a perfect estimator, for a policy that needs more than sensors measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bodies of a robot are its feet, and the sensors that read them."""
+"""Feet of a robot: their bodies and the sensors that read them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sole:
 
     @property
     def length(self) -> float:
-        """From heel to toe [m]; next to nothing for a ball."""
+        """Length from heel to toe [m]; next to nothing for a ball."""
         return float((self.toe - self.heel) @ self.forward)
 
 
@@ -72,7 +72,7 @@ def foot_bodies(spec: Any, joint_names: Sequence[str], foot_names: Sequence[str]
 def feet_on_the_ground(
     spec: Any, links: Sequence[str], stance: mujoco.MjData, expected: Sequence[str], path: Path
 ) -> list[str]:
-    """Those of ``links`` that reach the ground in the pose of ``stance``, level and above it: a hand is no foot.
+    """Members of ``links`` that reach the ground in the pose of ``stance``, level and above it: a hand is no foot.
 
     Raises :class:`ModelError` if they are not as many as ``expected``, the contract's feet.
     """
@@ -168,7 +168,7 @@ def place_soles(model: mujoco.MjModel, feet: Sequence[str], soles: Sequence[Sole
 
 
 def gait_sensors(model: mujoco.MjModel, shapes: dict[str, list[str]]) -> FootSensors:
-    """Where the sensors of :func:`add_gait_sensors` are in the compiled model."""
+    """Addresses of the sensors of :func:`add_gait_sensors` in the compiled model."""
 
     def address(kind: str, names: Iterable[str]) -> np.ndarray:
         return np.array([model.sensor(f"{kind}/{name}").adr[0] for name in names], dtype=int)

@@ -90,7 +90,7 @@ def _picture(
 
 
 def _target(robot: RobotModel, qpos: np.ndarray, now: int) -> np.ndarray:
-    """What the camera looks at [m], (3,): somewhat below the base, wherever that climbs."""
+    """Target of the camera [m], (3,): somewhat below the base, following its climbs."""
     around = qpos[max(0, now - GLIDE) : now + GLIDE + 1, robot.base_qpos : robot.base_qpos + 3].mean(0)
     return np.asarray(around - np.array([0.0, 0.0, 0.3 * robot.start_height]))
 

@@ -13,7 +13,7 @@ from .physics import NOMINAL_PHYSICS, Physics
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """Where a robot stands, and how the simulator solves it."""
+    """Floor under a robot, with its solver settings."""
 
     title: str
     about: str = ""
@@ -21,11 +21,11 @@ class Floor:
     factor: str = ""
     """The one of the suite's factors in which it differs from the nominal floor, if that is all."""
     level: str = ""
-    """What the factor is here, for people."""
+    """Level of the factor on this floor, as text."""
     number: float | None = None
-    """The same as a number: how far feet sink [mm], or the physics step [ms]."""
+    """Level as a number: how far feet sink [mm], or the physics step [ms]."""
     required: bool = True
-    """Whether it decides a verdict: if the loaded feet of a robot that stands still do not creep apart on it."""
+    """True if it counts in the verdict: the loaded feet of a standing robot must not creep apart on it."""
 
 
 def _soft(sinks: float, solref: float, solimp: tuple[float, float], about: str, **changes: Any) -> Floor:
@@ -73,10 +73,10 @@ FLOORS = {
         ),
     ),
 }  # fmt: skip
-"""What robots with mixed commands walk on, by the scenario's name."""
+"""Floors under robots with mixed commands, by the scenario's name."""
 
 FIRM = Physics(timestep=0.0025, cone="elliptic", impratio=100.0)
-"""As soft as modelled, and a loaded sole does not creep on it: a gait that needs the creep shows it here."""
+"""Floor as soft as modelled, on which a loaded sole does not creep: a gait that needs the creep shows it here."""
 _SOFT = FLOORS["floor_soft"]
 GAIT_FLOORS = {
     "": Floor(title="a hard floor", about="a hard floor", physics=FIRM),
@@ -86,4 +86,4 @@ GAIT_FLOORS = {
         physics=replace(FIRM, solref=_SOFT.physics.solref, solimp=_SOFT.physics.solimp),
     ),
 }
-"""What gaits are measured on, by the end of the scenario's name: the nominal and the soft floor without creep."""
+"""Floors of gait measurements, by the end of the scenario's name: the nominal and the soft floor without creep."""

@@ -23,7 +23,7 @@ class Arm:
     hand: str
     """Body of the last driven link."""
     joints: tuple[tuple[int, float], tuple[int, float]]
-    """Of the shoulder and of the hip across, with 1.0 if a larger angle swings it forward, -1.0 if backward."""
+    """Joints of the shoulder and of the hip across, with 1.0 if a larger angle swings it forward, -1.0 if backward."""
 
 
 def hand_links(spec: Any, joint_names: Sequence[str], feet: Sequence[str]) -> list[str]:
@@ -37,7 +37,7 @@ def hand_links(spec: Any, joint_names: Sequence[str], feet: Sequence[str]) -> li
 
 
 def add_hand_sensors(spec: Any, base: str, links: Sequence[str]) -> None:
-    """Where the centre of mass of each of ``links`` is in the frame of the base [m]."""
+    """Add sensors of the position of each link's centre of mass in the base frame [m]."""
     for link in links:
         spec.add_sensor(
             name=f"hand/{link}",
@@ -50,7 +50,7 @@ def add_hand_sensors(spec: Any, base: str, links: Sequence[str]) -> None:
 
 
 def hands(data: mujoco.MjData, base: int, links: Sequence[str], height: float) -> list[str]:
-    """Those of ``links`` that are beside the body ``base`` in the pose of ``data``; ``height`` [m] is how it stands."""
+    """Members of ``links`` beside the body ``base`` in the pose of ``data``; ``height`` [m] is its standing height."""
     return [link for link in links if abs(data.body(link).xipos[1] - data.xpos[base][1]) > ASIDE * height]
 
 

@@ -25,7 +25,7 @@ GRAVITY = 9.81
 ALL_BITS = 2**31 - 1
 ABOVE = 50.0  # [m], from where rays look for the ground
 HOLDS = ("stiffness", "damping", "frictionloss", "armature")
-"""Of a joint."""
+"""Attributes of a joint that are read."""
 _FREE = mujoco.mjtJoint.mjJNT_FREE
 _SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
@@ -115,7 +115,7 @@ def load_robot(path: Path, joint_names: Sequence[str]) -> tuple[Any, str]:
 
 
 def help_in(path: Path, joint_names: Sequence[str]) -> tuple[str, ...]:
-    """What an MJCF gives its robot that no robot has, and :func:`load_robot` leaves out; raises as that does."""
+    """Aids of an MJCF that no real robot has, and that :func:`load_robot` leaves out; raises as that does."""
     found: list[str] = []
     _robot_only(_load(path, joint_names), joint_names, path, found)
     return tuple(found)
@@ -200,7 +200,7 @@ def _take_help(spec: Any, base: Any) -> list[str]:
 
 
 def _is_tied(spec: Any, equality: Any, base: Any) -> bool:
-    """Whether an equality of two bodies or sites ties the robot to anything else."""
+    """True if an equality of two bodies or sites ties the robot to anything else."""
     kinds = {mujoco.mjtObj.mjOBJ_BODY: spec.body, mujoco.mjtObj.mjOBJ_SITE: spec.site}
     if equality.type not in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD) or equality.objtype not in kinds:
         return False
@@ -209,7 +209,7 @@ def _is_tied(spec: Any, equality: Any, base: Any) -> bool:
 
 
 def _is_outside(element: Any, base: Any) -> bool:
-    """Whether a body, or the body of a site or geom, is not of the robot."""
+    """True if a body, or the body of a site or geom, is not of the robot."""
     body = element if hasattr(element, "joints") else getattr(element, "parent", None)
     while body is not None and body.name != "world":
         if body.id == base.id:

@@ -61,7 +61,7 @@ class OwnModel:
         )
 
     def feet(self, pose: Mapping[str, float]) -> tuple[str, ...]:
-        """Those last links that are near the ground in ``pose`` ({joint: rad}): a hand is no foot."""
+        """Last links that are near the ground in ``pose`` ({joint: rad}): a hand is no foot."""
         model = mujoco.MjModel.from_xml_path(str(self.robot.mjcf))
         data = mujoco.MjData(model)
         for joint, angle in pose.items():

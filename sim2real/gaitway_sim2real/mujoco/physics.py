@@ -29,7 +29,7 @@ WORN_WIDTH = 0.5  # half the width of the flat of a worn ball, in radii
 
 @dataclass(frozen=True, kw_only=True)
 class Physics:
-    """How a simulation differs from the robot's own file; None keeps what the file says.
+    """Differences of a simulation from the robot's own file; None keeps the file's value.
 
     ``solref`` and ``solimp`` are MuJoCo's softness of a contact and hold for all shapes of the robot that can collide.
     """
@@ -85,7 +85,7 @@ def soles(spec: Any, feet: Sequence[str], stance: mujoco.MjData) -> list[Any]:
 
 
 def can_alter(shapes: Sequence[Any], physics: Physics) -> bool:
-    """Whether all these geoms can take the size and the shape; a mesh can take neither, a box no other shape."""
+    """True if all these geoms can take the size and the shape; a mesh can take neither, a box no other shape."""
     wanted = _SCALED if physics.foot_shape is None else {_GEOM.mjGEOM_SPHERE}
     return all(geom.type in wanted for geom in shapes)
 

@@ -79,7 +79,7 @@ class Plant(RobotModel):
 
     @property
     def has_soles(self) -> bool:
-        """Whether its feet have a heel and a toe: a support longer than a tenth of the standing height."""
+        """True if its feet have a heel and a toe: a support longer than a tenth of the standing height."""
         return min(sole.length for sole in self.foot_soles) > SHORTEST_SOLE * self.stand_height
 
     @property

@@ -108,11 +108,11 @@ class RobotBatch:
         return self.plant.frame.lin_vel(self.qpos[:, self._quat], self.qvel[:, self._lin], self.qvel[:, self._ang])
 
     def torque(self) -> np.ndarray:
-        """What each drive gave in the last physics step [N m], (N, J)."""
+        """Torque of each drive in the last physics step [N m], (N, J)."""
         return self._force
 
     def signals(self) -> dict[str, np.ndarray]:
-        """What encoders and IMU report, and the estimates that the policy asks for."""
+        """Signals of encoders and IMU, and the estimates that the policy asks for."""
         quat = self.base_quat()
         return {
             "joint_pos": self.qpos[:, self.plant.joint_qpos],
@@ -123,7 +123,7 @@ class RobotBatch:
         }
 
     def measure(self) -> dict[str, np.ndarray]:
-        """What a bystander sees."""
+        """Measurements of an outside observer."""
         quat, gyro = self.base_quat(), self.gyro()
         feet = self._sensors[:, self._foot_columns]  # (N, F, 7)
         contact = np.linalg.norm(feet[..., 1:4], axis=-1) > CONTACT_FORCE
@@ -143,11 +143,11 @@ class RobotBatch:
 
     @property
     def foot_readings(self) -> np.ndarray:
-        """What :meth:`measure_feet` is computed from, as of the last physics step, (N, D); not a copy."""
+        """Raw readings for :meth:`measure_feet`, as of the last physics step, (N, D); not a copy."""
         return self._sensors
 
     def measure_feet(self, readings: np.ndarray) -> dict[str, np.ndarray]:
-        """What the feet did in physics steps, (..., N, F) each; the plant must have been built with ``gait``.
+        """Measurements of the feet in physics steps, (..., N, F) each; the plant must have been built with ``gait``.
 
         ``readings`` (..., N, D) are :attr:`foot_readings` of one or many steps.
 
@@ -179,7 +179,7 @@ class RobotBatch:
         }
 
     def falls(self) -> list[tuple[np.ndarray, str]]:
-        """Who has fallen and why, (N,) bool each; earlier causes win."""
+        """Falls by cause: a mask (N,) bool and the cause of each; earlier causes win."""
         finite = (np.abs(self.qpos) < MAX_STATE).all(1) & (np.abs(self.qvel) < MAX_STATE).all(1)  # NaN is not less
         if not finite.all():
             self.qpos[~finite] = self.plant.model.qpos0
@@ -192,7 +192,7 @@ class RobotBatch:
 def fall_causes(
     plant: Plant, finite: np.ndarray, press: np.ndarray, base_quat: np.ndarray, height: np.ndarray
 ) -> list[tuple[np.ndarray, str]]:
-    """Who has fallen and why, (...,) bool each; earlier causes win.
+    """Falls by cause: a mask (...,) bool and the cause of each; earlier causes win.
 
     ``finite`` (...,) says whose physics did not diverge, ``press`` (..., B) is the force on each of the plant's
     ``fall_bodies`` [N], ``base_quat`` (..., 4) the orientation and ``height`` (...,) the height [m] of the base.

@@ -29,7 +29,7 @@ class Shape:
 
 
 def foot_shapes(model: mujoco.MjModel, feet: Sequence[str], geoms: Sequence[int]) -> list[list[Shape]]:
-    """Those of ``geoms`` (ids) that belong to each of the bodies ``feet``, or to one below it, in the foot's frame.
+    """Members of ``geoms`` (ids) that belong to each of the bodies ``feet``, or to one below it, in the foot's frame.
 
     Shapes that have no simple lowest point, such as height fields, are left out.
     """

@@ -241,7 +241,7 @@ class Report(Group):
 def repeat(
     command: str, text: str, hashes: Mapping[str, str] | None = None, software: Mapping[str, str] | None = None
 ) -> Section:
-    """How to get the same page again."""
+    """Section that tells how to make the same page again."""
     versions = ", ".join(f"{name} {value}" for name, value in (software or {}).items())
     return Section("To repeat this", Text(command, tag="pre"), note(text), hashes, note(versions, "muted"))
 

@@ -11,7 +11,7 @@ from .model import Figure
 from .svg import Axes
 
 POINTS = 1200
-"""A line has at most about this many points: of each stretch the lowest and the highest, so that no peak is lost."""
+"""Most points of a line, roughly: the lowest and the highest of each stretch, so that no peak is lost."""
 VELOCITY = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
 """The components of a velocity command, and their units."""
 

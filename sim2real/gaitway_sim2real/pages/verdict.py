@@ -1,4 +1,4 @@
-"""What verdicts share: plain JSON with a seal, numbers for people, and versions."""
+"""Parts that all verdicts share: plain JSON with a seal, rounded numbers, and versions."""
 
 from __future__ import annotations
 

@@ -28,14 +28,14 @@ class Frame:
     """One command as it was on the wire."""
 
     time: float
-    """When it was sent [s]."""
+    """Time at which it was sent [s]."""
     share: float
     """Largest ``|kp (q* - q) + kd (dq* - dq) + tau|`` of all motors, as a share of the limit; inf if a field is not
     finite, NaN if no state was there to answer."""
     stiff: bool
-    """Whether any motor has stiffness or a torque of its own: damping has neither."""
+    """True if any motor has stiffness or a torque of its own: damping has neither."""
     faults: str
-    """What is wrong with it as a message; "" if nothing."""
+    """Fault of the frame as a message; "" if it has none."""
 
 
 class Audit:
@@ -105,7 +105,7 @@ class Audit:
         return [frame for frame in self.frames if frame.time >= time]
 
     def checks(self, stiff: bool = False) -> tuple[TrialCheck, TrialCheck]:
-        """What every frame must keep to; with ``stiff``, the torque limit is only for frames with stiffness."""
+        """Checks of every frame; with ``stiff``, the torque limit is only for frames with stiffness."""
         shares = [frame.share for frame in self.frames if frame.stiff or not stiff]
         worst = max((share for share in shares if not np.isnan(share)), default=np.nan)
         return (

@@ -25,20 +25,20 @@ from .stage import Performance, Stage, hangs
 from .verdict import FAULTS, Trial, TrialCheck
 
 AFTER = {Mode.RAMP: 0.5, Mode.HOLD: 0.5, Mode.POLICY: 1.5, Mode.LOWER: 0.3}
-"""When a fault begins, in the time of its mode [s]."""
+"""Start of a fault, by mode, in the time of that mode [s]."""
 CONFIG = ControllerConfig(hold=1.5)
 DRIVEN = (Mode.RAMP, Mode.HOLD, Mode.POLICY, Mode.LOWER)
 WALK = (Mode.POLICY,)
 MOVING = (Mode.RAMP, Mode.POLICY)
-"""Where joints move, without which some faults do not show."""
+"""Modes in which joints move, without which some faults do not show."""
 FIRM = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
-"""Where the robot stands on its stiffness."""
+"""Modes in which the robot stands on its stiffness."""
 POLICY_PERIODS = 2
-"""Within which damping must follow a detection."""
+"""Policy periods within which damping must follow a detection."""
 LONG = 4.0
-"""Of policy [s]: more than any fault needs."""
+"""Length of the policy's part [s]: more than any fault needs."""
 BRIEF = 0.2
-"""Of policy [s], where the fault comes after it."""
+"""Length of the policy's part [s], where the fault comes after it."""
 STALL, SLOW = 0.08, 0.003
 """[s]"""
 
@@ -50,14 +50,14 @@ class Trouble:
     name: str
     about: str
     causes: tuple[str, ...]
-    """What the controller may call it: names of :data:`gaitway_onboard.safety.checks.TRIPS`, and the like. Without
-    any, the controller must not be disturbed."""
+    """Causes that the controller may report: names of :data:`gaitway_onboard.safety.checks.TRIPS`, and the like.
+    Without any, the controller must not be disturbed."""
     provoke: Callable[[Stage], object]
     within: float = 0.1
-    """How soon it must be detected [s]."""
+    """Longest time until its detection [s]."""
     modes: tuple[Mode, ...] = DRIVEN
     blind: bool = False
-    """Whether the controller cannot know the robot's state any more: what its damping asks for then is not judged."""
+    """True if the controller can no longer know the robot's state: the torque of its damping is then not judged."""
 
 
 LOADED = (
@@ -166,7 +166,7 @@ WEAKER = ("not_following", "tilt")
 FALLING = (*WEAKER, "joint_velocity", "joint_limit", "imu_inconsistent")
 OBEYS_ANOTHER = ("taken_back", "not_following")
 LATE = ("loop_overrun", "state_age")
-"""What the controller may call a trouble of which several look alike to it."""
+"""Causes that the controller may report for troubles that look alike to it."""
 
 TROUBLES = (
     _wire(Fault.SILENCE, "No state comes any more, as when a cable is pulled.", "state_age"),
@@ -259,7 +259,7 @@ TROUBLES = (
 
 
 def possible(trouble: Trouble, hardware: Hardware, contract: Contract, mode: Mode = Mode.POLICY) -> bool:
-    """Whether it can happen to this robot, as it is rehearsed, and shows in ``mode``."""
+    """True if it can happen to this robot, as it is rehearsed, and shows in ``mode``."""
     if mode is Mode.POLICY and trouble.name in OF_A_WALK:
         return not hangs(hardware) and bool(np.any(contract.command_ranges))
     if trouble.name in LOADED:

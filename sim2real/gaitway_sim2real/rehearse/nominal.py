@@ -138,7 +138,7 @@ class _Film:
         self._rows.append((period.time, *period.command, *velocity, truth.height, truth.tilt, share))
 
     def _compare_own(self) -> None:
-        """Of a new estimate of the policy's, how far it is from the truth of now, which the policy just sensed."""
+        """Record the distance of a new estimate of the policy from the true velocity that it estimates."""
         own = self.stage.policy.estimates.get(OWN_VELOCITY)
         if own is not None and (own != self._own).any():
             self._own = own

@@ -26,28 +26,28 @@ DAMPING = 0.5
 REACTION = 0.5
 """And must have begun by then [s]: a guardian on a busy machine has to be scheduled first."""
 START = 40.0
-"""For both processes to be there and the policy to run [s]."""
+"""Longest time until both processes are there and the policy runs [s]."""
 SECONDS = 3.0
-"""Of policy, where nothing ends it before [s]."""
+"""Length of the policy's part, where nothing ends it before [s]."""
 LISTEN = 0.01
 TELLING = re.compile(r"ENDED|TRIPPED|guardian:|policy: \d|loop:")
-"""How those lines of a deployment begin that say what became of it."""
+"""Beginnings of the lines of a deployment that report its outcome."""
 PATIENT = ("max_state_age=0.3", "max_stall=0.5", "max_overruns=2000", "max_policy_overruns=50", "max_silence=0.25")
 """Limits of time that a busy desktop keeps too: what is tried here is endings, and a late loop is not the bundle's."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What is done to the deployment once its policy runs."""
+    """Way to end a deployment once its policy runs."""
 
     name: str
     about: str
     signal: int | None
     """None lets it come to its end."""
     exit_codes: tuple[int, ...]
-    """Those that are right; a process that was killed has the signal's, negative."""
+    """Right exit codes; a process that was killed has the signal's, negative."""
     newcomer: bool = False
-    """Whether a second deployment is tried before the signal; it must exit with 2, and the first not notice."""
+    """True if a second deployment is tried before the signal; it must exit with 2, and the first not notice."""
 
 
 ASKED = (0, 143)
@@ -168,7 +168,7 @@ class _Play:
         )
 
     def _walks(self) -> bool:
-        """Whether frames with stiffness have come for three seconds, or nothing will come any more."""
+        """True once frames with stiffness have come for three seconds, or the deployment has ended."""
         stiff = [frame.time for frame in self.audit.frames if frame.stiff]
         return (bool(stiff) and stiff[-1] - stiff[0] > 3.0) or self.running["deploy"].poll() is not None
 
@@ -204,7 +204,7 @@ class _Play:
         return Trial(group=WIRE, name=ending.name, about=ending.about, outcome=outcome, checks=checks, facts=facts)
 
     def _last_words(self) -> str:
-        """How it ended and kept its time, in its own words and those of its guardian; or why it did not begin."""
+        """Last lines of the deployment and its guardian: its end and its timing; or the reason why it did not begin."""
         lines = (self.folder / "deploy.txt").read_text("utf-8", "replace").replace("\r", "\n").strip().splitlines()
         telling = [line.strip() for line in lines if TELLING.match(line.strip())]
         return "; ".join(telling) or (lines[-1].strip() if lines else "it said nothing")

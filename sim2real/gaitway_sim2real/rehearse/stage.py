@@ -38,7 +38,7 @@ from .witness import Witness
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """What happened on a stage."""
+    """Record of a performance on a stage."""
 
     report: LoopReport | None
     """None if an exception ended it."""
@@ -59,7 +59,7 @@ class Performance:
 
 
 def hangs(hardware: Hardware) -> bool:
-    """Whether it is rehearsed on a stand."""
+    """True if it is rehearsed on a stand."""
     return ROBOTS[hardware.robot].hangs
 
 
@@ -76,7 +76,7 @@ class Player(OnboardPolicy):
     """The bundle's policy, between whose output and the controller something can be put while it runs."""
 
     twist: Callable[[Array], Array] | None = None
-    """What becomes of the targets [rad], (J,), robot's order."""
+    """Transformation of the targets [rad], (J,), robot's order."""
 
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[Any]:
         targets = super().step(signals, command)

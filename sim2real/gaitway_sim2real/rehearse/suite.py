@@ -54,18 +54,18 @@ class RehearsalError(UserError):
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     minutes: float = 10.0
-    """Length of the nominal walk."""
+    """Length of the nominal walk; typically 10 to 30 before a first deployment."""
     loss: float = 0.01
-    """Share of the messages that get lost, each way, of 1."""
+    """Share of the messages that get lost, each way, of 1; typically 0.001 to 0.05."""
     jitter: float = 0.005
-    """How late a message may be, each way [s]."""
+    """Largest delay of a message, each way [s]; typically 0.001 to 0.01."""
     seed: int = 0
     quick: bool = False
-    """Only one minute and some of the faults: for a first look, not for a robot."""
+    """True runs one minute and some of the faults: for a first look, not for a robot."""
     ground: Ground = LEVEL
-    """What the robot starts and walks on."""
+    """Ground on which the robot starts and walks."""
     jobs: int = 0
-    """Processes at the same time; 0 is one for each core. Results do not depend on it."""
+    """Processes at the same time; 0 is one per core. Results do not depend on it."""
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.minutes < float("inf"):
@@ -171,7 +171,7 @@ def _calls(
 
 
 def _fault(bundle: Path, hardware: Hardware, *, trouble: str, mode: Mode, **rest: Any) -> Trial:
-    """By name, since functions do not travel between processes."""
+    """Rehearse a fault by its name, since functions do not travel between processes."""
     return rehearse_fault(bundle, hardware, next(each for each in TROUBLES if each.name == trouble), mode, **rest)
 
 

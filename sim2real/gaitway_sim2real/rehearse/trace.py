@@ -1,4 +1,4 @@
-"""What the twin truly did during a rehearsal, one row per policy period."""
+"""Trace of the twin's true state during a rehearsal, one row per policy period."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Trace:
     velocity: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
     """The same of the base, in its frame, (T, 3)"""
     height: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """Of the base above the ground [m], (T,)"""
+    """Height of the base above the ground [m], (T,)"""
     tilt: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Angle between the base's z axis and the vertical [rad], (T,)"""
     share: np.ndarray = field(default_factory=lambda: np.zeros(0))

@@ -55,7 +55,7 @@ class Trial:
     """Mode of the controller when the trouble began; "" where that is no matter."""
     about: str
     outcome: str
-    """How it ended, in the controller's words."""
+    """Outcome in the controller's words."""
     checks: tuple[TrialCheck, ...]
     facts: Mapping[str, float] = field(default_factory=dict)
     """Measured and not judged, by a title with its unit."""
@@ -77,7 +77,7 @@ class Rehearsal:
     """Everything that was tried. All but the group "wire" depends on bundle, settings and seed alone."""
 
     robot: str
-    """Of the hardware, such as "unitree-go2"."""
+    """Name of the hardware, such as "unitree-go2"."""
     task: str
     policy_sha256: str
     contract_sha256: str
@@ -98,7 +98,7 @@ class Rehearsal:
         return tuple(trial for trial in self.trials if trial.group == group)
 
     def counts(self, group: str = "") -> str:
-        """How many passed: of a group, or in all."""
+        """Number of passed trials, of a group or in all."""
         trials = self.of(group) if group else self.trials
         return f"{sum(trial.passed for trial in trials)} of {len(trials)}"
 

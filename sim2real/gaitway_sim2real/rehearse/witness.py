@@ -37,7 +37,7 @@ class Witness(FlightLog):
         self.events.append(Event(time, kind, text))
 
     def since(self, mode: str) -> float | None:
-        """When ``mode`` was entered first [s], or None."""
+        """Time at which ``mode`` was first entered [s], or None."""
         return next((event.time for event in self.events if (event.kind, event.text) == ("mode", mode)), None)
 
     def first(self, kind: str) -> Event | None:

@@ -1,1 +1,1 @@
-"""What a recorded flight shows: a summary, a page of plots, the motion in 3-D, and the same commands in MuJoCo."""
+"""Replay of a recorded flight: a summary, a page of plots, the motion in 3-D, and the same commands in MuJoCo."""

@@ -38,15 +38,15 @@ class ClosedLoop:
     sim_vel: np.ndarray
     """(P, 3)"""
     qpos: np.ndarray
-    """Of the simulated robot, (P, nq)."""
+    """Coordinates of the simulated robot, (P, nq)."""
     pos_rmse: np.ndarray
-    """Between the two [rad], (J,). Gaits drift out of step, so that it tells less than mean and spread do."""
+    """Root-mean-square difference of the two [rad], (J,). Gaits drift out of step, so mean and spread tell more."""
     fell: float | None
     """Seconds after the start of the policy; None if the simulated robot kept standing."""
 
     @property
     def velocity_rmse(self) -> np.ndarray:
-        """Between the two: vx, vy [m/s], yaw rate [rad/s], (3,)."""
+        """Root-mean-square difference of the two: vx, vy [m/s], yaw rate [rad/s], (3,)."""
         result: np.ndarray = np.sqrt(((self.robot_vel - self.sim_vel) ** 2).mean(0))
         return result
 

@@ -16,12 +16,12 @@ from .policy_check import PolicyCheck, load_policy, rerun
 from .summary import ReplayError
 
 EVERY = 0.02
-"""Between two states of a reconstructed motion [s]."""
+"""Time between two states of a reconstructed motion [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What became of a flight's signals, frames and commands elsewhere."""
+    """Comparison of a flight with the same signals, frames and commands elsewhere."""
 
     bundle: str
     policy: PolicyCheck | None
@@ -36,7 +36,7 @@ class Comparison:
         return self.policy is None or self.policy.same or not self.policy.same_bundle
 
     def text(self, flight: Flight) -> str:
-        """For a terminal."""
+        """Comparison as text for a terminal."""
         lines = [f"against {self.bundle}:"]
         lines.append(self.policy.text(flight) if self.policy else "the policy was never in charge: nothing to re-run")
         lines.append(self.windows.text())

@@ -1,4 +1,4 @@
-"""How the robot stood and moved, as far as its own sensors tell.
+"""Motion of the robot, reconstructed from its own sensors.
 
 Orientation is the IMU's. Height is what puts the lowest foot on flat ground, unless the robot hangs on a stand. The
 velocity of the base is an estimate (:mod:`.velocity`), and position is that velocity summed up: it drifts, and where
@@ -24,7 +24,7 @@ from .velocity import base_velocity
 FAR = 2.0
 """Height at which the base is posed to see how far below it the feet are [m]."""
 HUNG_HEIGHT = 0.3
-"""Of the lowest foot of a robot on a stand [m]."""
+"""Height of the lowest foot of a robot on a stand [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +34,15 @@ class Motion:
     time: np.ndarray
     """Robot's clock [s], (T,)."""
     index: np.ndarray
-    """Of the flight's states, (T,)."""
+    """Indices of the flight's states, (T,)."""
     qpos: np.ndarray
     """(T, nq)"""
     qvel: np.ndarray
     """(T, nv)"""
     lin_vel_b: np.ndarray
-    """Of the base, base frame [m/s], (T, 3)."""
+    """Velocity of the base, base frame [m/s], (T, 3)."""
     source: str
-    """Where the velocity comes from, in words."""
+    """Source of the velocity, in words."""
 
 
 def robot_of(flight: Flight) -> Robot:
@@ -110,7 +110,7 @@ def _pose(
 
 
 def _foot_geoms(body: Body) -> list[int]:
-    """What of the feet, the named bodies and all below them, can touch the ground."""
+    """Geoms of the feet, the named bodies and all below them, that can touch the ground."""
     m = body.model
     feet = {m.body(name).id for name in body.foot_names}
     for child in range(m.nbody):

@@ -23,7 +23,7 @@ from .summary import ReplayError
 ONE_STEP, ROLL_OUT = 0.02, 0.2  # [s]
 WINDOWS = 120
 DEPTHS = np.linspace(0.0, 0.01, 11)
-"""Of the lowest foot in the ground at the start of a window, tried in turn [m]."""
+"""Depths of the lowest foot in the ground at the start of a window, tried in turn [m]."""
 GAP = 0.05
 """A window with no state for longer than this is left out [s]."""
 
@@ -35,7 +35,7 @@ class OpenLoop:
     horizons: tuple[float, float]
     """[s]"""
     start: np.ndarray
-    """Of each window, robot's clock [s], (W,)."""
+    """Start of each window, robot's clock [s], (W,)."""
     pos_rmse: np.ndarray
     """[rad], (2, J)"""
     vel_rmse: np.ndarray
@@ -43,7 +43,7 @@ class OpenLoop:
     vel_moved: np.ndarray
     """RMS of how much velocities really changed meanwhile [rad/s], (2, J): errors are to be seen against this."""
     parameters: bool
-    """Whether identified parameters were used."""
+    """True if identified parameters were used."""
 
     def text(self) -> str:
         """One line for a terminal."""
@@ -174,6 +174,6 @@ def _nearest(times: np.ndarray, when: float) -> int:
 
 
 def _rms(error: np.ndarray) -> np.ndarray:
-    """Over windows: (2, W, J) -> (2, J)."""
+    """Root mean square over windows: (2, W, J) -> (2, J)."""
     result: np.ndarray = np.sqrt((error.astype(float) ** 2).mean(1))
     return result

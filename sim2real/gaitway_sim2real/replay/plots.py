@@ -55,7 +55,7 @@ def velocity(flight: Flight, modes: Sequence[Span], motion: Motion) -> Figure:
 
 
 def estimates(flight: Flight, motion: Motion | None, modes: Sequence[Span]) -> Figure:
-    """What the policy estimates for itself, and beside it what else is known of the base's velocity."""
+    """Plot of the policy's own estimates beside other estimates of the base velocity."""
     units = {} if flight.contract is None else {signal.name: signal.unit for signal in flight.contract.outputs}
     rows, legend = [], [("command", "the policy's own estimate")]
     if motion is not None and OWN_VELOCITY in flight.policy:
@@ -99,7 +99,7 @@ def joints(flight: Flight, names: Sequence[str], modes: Sequence[Span], span: tu
 
 
 def torques(flight: Flight, names: Sequence[str], modes: Sequence[Span], span: tuple[float, float]) -> Figure:
-    """What the commands asked of the drives, kp (q* - q) - kd qd, and what the drives said they exerted."""
+    """Plot of the commanded torques, kp (q* - q) - kd qd, and the torques that the drives reported."""
     time = flight.state.time - flight.start
     series = {"command": (time, asked_torque(flight))}
     if "joint_torque" in flight.state:
@@ -133,7 +133,7 @@ def health(flight: Flight, modes: Sequence[Span]) -> Figure:
 
 
 def timing(flight: Flight) -> Figure:
-    """How far apart frames were, as a histogram with a logarithmic count."""
+    """Histogram of the time between frames, with a logarithmic count."""
     gaps = 1e3 * np.diff(flight.frame.time)
     usual = float(np.median(gaps))
     counts, edges = np.histogram(np.clip(gaps, 0.0, 3.0 * usual), bins=60, range=(0.0, 3.0 * usual))

@@ -1,4 +1,4 @@
-"""Does the policy of a bundle compute from the recorded signals what was recorded?"""
+"""Check that a bundle's policy computes the recorded outputs from the recorded signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gaitway_onboard.flight.reading import Flight
 from .summary import ReplayError
 
 TOLERANCE = GOLDEN_TOLERANCE
-"""Of actions and targets: absolute below 1, relative above."""
+"""Tolerance of actions and targets: absolute below 1, relative above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,16 +21,16 @@ class PolicyCheck:
     """P recorded policy steps, J joints in the flight's order."""
 
     same_bundle: bool
-    """Whether this is the bundle that flew, by the hash of its contract."""
+    """True if this is the bundle that flew, by the hash of its contract."""
     own_memory: bool
-    """Whether every step was given the recorded memory; if not, the policy carried its own from the first step on."""
+    """True if every step was given the recorded memory; if not, the policy carried its own from the first step on."""
     steps: int
     error: np.ndarray
     """Largest difference of an action in each step, relative above 1, (P,); NaN for steps that were not recomputed."""
     targets: np.ndarray
     """Joint position targets of the bundle's policy [rad], (P, J)."""
     target_rmse: np.ndarray
-    """Of the targets against the recorded [rad], (J,)."""
+    """Error of the targets against the recorded [rad], (J,)."""
     diverges: int | None
     """First step whose action is not the recorded one; None if all are."""
 

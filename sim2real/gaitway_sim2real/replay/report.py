@@ -85,7 +85,7 @@ def _velocity(summary: Summary, motion: Motion | None) -> Section | None:
 
 
 def _estimates(summary: Summary, motion: Motion | None) -> Section | None:
-    """What the policy estimates for itself, of signals that no sensor gives."""
+    """Section with the policy's own estimates of signals that no sensor gives."""
     if not summary.flight.estimates:
         return None
     told = note(f"{own_words(summary).capitalize()}.") if summary.own_error is not None else None

@@ -42,7 +42,7 @@ class Peak:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a flight does not say by itself; times are since its start [s]."""
+    """Summary computed from a flight; times are since its start [s]."""
 
     flight: Flight
     started: str
@@ -75,7 +75,7 @@ class Summary:
 
     @property
     def by(self) -> str:
-        """Where the recorded velocity comes from."""
+        """Source of the recorded velocity."""
         return "the estimate" if self.flight.hardware else "the simulation"
 
 
@@ -144,7 +144,7 @@ def tracking(flight: Flight) -> tuple[float, float] | None:
 
 
 def own_velocity(flight: Flight) -> np.ndarray | None:
-    """Of the base, as the policy estimated it at the newest step before each state [m/s], (N, 3).
+    """Velocity of the base, as the policy estimated it at the newest step before each state [m/s], (N, 3).
 
     NaN before the first step; None for a policy that does not estimate it.
     """
@@ -176,7 +176,7 @@ def _peak(flight: Flight, name: str) -> Peak | None:
 
 
 def text(summary: Summary) -> str:
-    """For a terminal."""
+    """Summary as text for a terminal."""
     flight = summary.flight
     hardware = f" on {flight.hardware}" if flight.hardware else ""
     try:
@@ -197,7 +197,7 @@ def text(summary: Summary) -> str:
 
 
 def facts(summary: Summary) -> dict[str, str]:
-    """What was recorded, for a terminal and a page."""
+    """Facts about the recording, for a terminal and a page."""
     flight, gap = summary.flight, [f"{1e3 * seconds:.2f} ms" for seconds in summary.frame_gap]
     found = {
         "modes": ", ".join(f"{span.mode} {span.end - span.start:.2f} s" for span in summary.modes) or "none",
@@ -219,14 +219,14 @@ def facts(summary: Summary) -> dict[str, str]:
 
 
 def own_words(summary: Summary) -> str:
-    """How far the velocity that the policy estimated for itself is from the recorded one."""
+    """Error of the policy's own velocity estimate against the recorded one, in words."""
     assert summary.own_error is not None
     x, y, z = summary.own_error
     return f"velocity as the policy estimates it, against {summary.by}: {x:.3f}, {y:.3f}, {z:.3f} m/s rms (x, y, z)"
 
 
 def incomplete(flight: Flight) -> str:
-    """What a reader must know of a file that does not have all of its flight; empty if it has."""
+    """Warning about a file that lacks part of its flight; empty if it is complete."""
     if flight.trouble:
         return f"{flight.trouble}; it has {flight.recorded:.2f} s of {flight.seconds:.2f} s"
     if flight.truncated:

@@ -1,4 +1,4 @@
-"""How fast the base moved: as recorded, which in a simulation is the truth, else by an estimate.
+"""Velocity of the base: as recorded, which in a simulation is the truth, else by an estimate.
 
 That is the leg-inertial filter's, made now; for a robot without an accelerometer, what its policy estimated for itself.
 """
@@ -16,7 +16,7 @@ from .summary import own_velocity
 RECORDED = 0.9
 """Share of the states that must have an estimate for the flight's own to be taken."""
 STATES = 30_000
-"""Of a longer flight, the filter sees every second state, or third, ..."""
+"""Most states that the filter reads: of a longer flight every second, or third, ..."""
 
 
 def base_velocity(flight: Flight, robot: Robot, *, hung: bool) -> tuple[np.ndarray, str]:

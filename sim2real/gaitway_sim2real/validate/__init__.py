@@ -1,4 +1,4 @@
-"""Does a bundle walk outside its training world? Plain MuJoCo, the contract and the ONNX graph; no task, no torch."""
+"""Validation of a bundle outside its training world, in plain MuJoCo, by contract and ONNX graph alone."""
 
 from .suite import validate_bundle
 from .verdict import Verdict, VerdictError

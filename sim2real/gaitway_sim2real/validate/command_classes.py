@@ -22,7 +22,7 @@ class CommandClass:
     vy: tuple[float, float] = (0.0, 0.0)
     yaw: tuple[float, float] = (0.0, 0.0)
     straight: bool = False
-    """Whether left and right have the same to do."""
+    """True if left and right have the same to do."""
 
     @property
     def shares(self) -> np.ndarray:
@@ -41,7 +41,7 @@ CLASSES: dict[str, CommandClass] = {
 
 
 def has_class(name: str, ranges: np.ndarray) -> bool:
-    """Whether a contract with ``ranges`` (3, 2) can be told to walk like this."""
+    """True if a contract with ``ranges`` (3, 2) can be told to walk like this."""
     return all(
         _reachable(axis, share, ends)
         for axis, (share, ends) in enumerate(zip(CLASSES[name].shares, ranges, strict=True))

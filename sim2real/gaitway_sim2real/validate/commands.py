@@ -1,4 +1,4 @@
-"""What robots are told: every kind of commands that a scenario can ask for.
+"""Commands to robots: every kind that a scenario can ask for.
 
 A share of robots that fall needs independent robots, and a policy that is symmetric makes mirror images of a command
 one robot. Commands are therefore drawn at random, anew in every repetition. Those that are not, the **corners** of the

@@ -1,4 +1,4 @@
-"""What each robot of a scenario meets: every random draw, by seed and name of the scenario."""
+"""Conditions of each robot in a scenario: every random draw, by seed and name of the scenario."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .stressors import Stressor
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What each of N robots meets over T control steps: every random draw of a scenario but those of its stressors."""
+    """Conditions of N robots over T control steps: every random draw of a scenario but those of its stressors."""
 
     command: np.ndarray  # (T, N, 3) vx, vy [m/s], yaw rate [rad/s]
     push: np.ndarray  # (T, N, 2) velocity step before control step t, world frame [m/s]; mostly zero
@@ -29,11 +29,11 @@ class Conditions:
     joint_offset: np.ndarray  # (N, J) initial joint positions minus the default pose [rad]
     velocity: np.ndarray  # (N, 2) initial horizontal velocity [m/s]
     steered: bool = False
-    """Whether the yaw rate is told that keeps each robot on its initial heading: :func:`.commands.steered`."""
+    """True if the commanded yaw rate keeps each robot on its initial heading: :func:`.commands.steered`."""
     way: float = math.inf
     """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
     guarded: bool = False
-    """Whether the controller's safety filter is between policy and drives."""
+    """True if the controller's safety filter is between policy and drives."""
     stressors: tuple[Stressor, ...] = ()
     seed: tuple[int, ...] = ()  # of the draws of stressors
 

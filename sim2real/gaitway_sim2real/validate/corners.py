@@ -27,7 +27,7 @@ def corner_commands(ranges: np.ndarray) -> np.ndarray:
 
 
 def corner_of(command: np.ndarray, ranges: np.ndarray) -> np.ndarray:
-    """Which of :func:`corner_commands` each ``command`` (N, 3) is, (N,); -1 for the others."""
+    """Index in :func:`corner_commands` of each ``command`` (N, 3), (N,); -1 for the others."""
     same = (command[:, None] == corner_commands(ranges)).all(-1)
     return np.where(same.any(1), same.argmax(1), -1) if same.size else np.full(len(command), -1)
 

@@ -12,7 +12,7 @@ from .verdict import Verdict
 
 
 def engine_section(verdict: Verdict) -> Section | None:
-    """Nothing for a verdict of MuJoCo alone."""
+    """Section of other engines; empty for a verdict of MuJoCo alone."""
     engines = verdict.engines
     heads = [head for engine in engines for head in ([engine] if engine == MUJOCO else [engine, "difference"])]
     tables = [

@@ -46,12 +46,12 @@ class Walk:
     body_names: tuple[str, ...]
     """All bodies of the robot, the base first."""
     feet: tuple[tuple[str, ...], ...]
-    """Of each foot the body, then those below it, whose contacts are the foot's too."""
+    """Bodies of each foot: its own, then those below it, whose contacts are the foot's too."""
     fall_bodies: tuple[str, ...]
     """Bodies whose contact forces are reported at control steps."""
     start: Mapping[str, np.ndarray]
-    """Of each robot ``base_pos`` [m] (N, 3), ``base_quat`` (N, 4, w x y z), ``joint_pos`` [rad] (N, J) and ``lin_vel``
-    [m/s] (N, 3) of the base in the world."""
+    """Start of each robot: ``base_pos`` [m] (N, 3), ``base_quat`` (N, 4, w x y z), ``joint_pos`` [rad] (N, J) and
+    ``lin_vel`` [m/s] (N, 3) of the base in the world."""
     command: np.ndarray
     """(T, N, 3) vx, vy [m/s], yaw rate [rad/s]"""
 
@@ -60,14 +60,14 @@ class Engine(Protocol):
     """A simulator that robots can walk in."""
 
     name: str
-    """As in verdicts, such as ``physx``."""
+    """Name in verdicts, such as ``physx``."""
     title: str
-    """For readers, such as ``PhysX``."""
+    """Title for readers, such as ``PhysX``."""
     software: Mapping[str, str]
     """Versions of its packages."""
 
     def record(self, walk: Walk) -> dict[str, np.ndarray]:
-        """What happened, as ``gaitway_isaaclab.walk.Walk.record`` returns it."""
+        """Recording, as ``gaitway_isaaclab.walk.Walk.record`` returns it."""
 
 
 def plan(bundle: Path, contract: Contract, plant: Plant, conditions: Conditions) -> Walk:
@@ -149,7 +149,7 @@ def part(recorded: Mapping[str, np.ndarray], robots: slice, steps: int, decimati
 def trajectory_of(
     recorded: Mapping[str, np.ndarray], conditions: Conditions, contract: Contract, plant: Plant
 ) -> Trajectory:
-    """What an engine ``recorded`` of these conditions, as MuJoCo's :func:`.simulate.simulate` would record it."""
+    """Trajectory that an engine ``recorded`` in these conditions, in the form of :func:`.simulate.simulate`."""
     steps, n = conditions.command.shape[:2]
     finite = np.all([_is_physics(recorded[name]) for name in ("base_pos", "joint_pos", "lin_vel", "joint_vel")], axis=0)
     height = recorded["base_pos"][..., 2]

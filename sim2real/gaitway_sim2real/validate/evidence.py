@@ -16,7 +16,7 @@ SCATTER_POINTS = 2500
 
 @dataclass
 class Evidence:
-    """What is None was not run."""
+    """Data for the plots; None for parts that were not run."""
 
     grid_command: np.ndarray | None = None  # (N, 3), those of :func:`.commands.command_grid`
     grid_lin_error: np.ndarray | None = None  # (N,) [m/s]
@@ -28,7 +28,7 @@ class Evidence:
 
 
 def evidence_of(scenario: Scenario, rec: Trajectory) -> Evidence | None:
-    """What the plots need of one recording; None if that is nothing."""
+    """Data for the plots from one recording; None if they need nothing of it."""
     if scenario.commands != "grid":
         return None
     speed, torque = rec.joint_vel[rec.alive].ravel(), rec.torque[rec.alive].ravel()

@@ -18,7 +18,7 @@ from .workers import Workers
 MOST_REPETITIONS = 4
 """A required scenario is repeated, with as many fresh robots, while that may make it pass, at most until these runs."""
 GAIT_COST = 1.25
-"""What a robot whose feet are recorded takes, in robots whose feet are not."""
+"""Cost of a robot whose feet are recorded, in robots whose feet are not."""
 
 Progress = Callable[[int, int, str, float | None], None]
 """Called with scenarios done, scenarios in all, the title of the one that was done last, and the time left [s]."""
@@ -32,7 +32,7 @@ class Task:
     seed: int
     repetition: int = 0
     plots: bool = False
-    """Whether the report's plots need something of it."""
+    """True if the report's plots need something of it."""
 
 
 def examine(
@@ -93,7 +93,7 @@ def examine(
 
 
 def cost(scenario: Scenario) -> float:
-    """What a run takes, in seconds of a robot on the nominal floor whose feet are not recorded."""
+    """Cost of a run, in seconds of a robot on the nominal floor whose feet are not recorded."""
     steps = max(1.0, PHYSICS_DT / scenario.physics.timestep)
     return scenario.envs * scenario.seconds * steps * (GAIT_COST if scenario.gait else 1.0)
 
@@ -113,7 +113,7 @@ class Clock:
         self._done += cost(task.scenario)
 
     def drop(self, tasks: Sequence[Task]) -> None:
-        """These will not be done."""
+        """Leave these runs out."""
         for task in tasks:
             self._open.remove(task)
 

@@ -34,7 +34,7 @@ MARGIN = 0.05
 velocity errors came out 3 to 11 % of their limits worse, the other numbers 0 to 16 % worse, none better by over 2 %."""
 NO_FALLS = Limit(metric="falls", value=0.0)
 HOPELESS = 3.0
-"""How many times what is allowed a check must use for the remaining floors not to be tried."""
+"""Multiple of its allowance that a check must use for the remaining floors to be skipped."""
 SHOWN = 3
 """Metrics that a line names."""
 
@@ -81,7 +81,7 @@ class Check:
         return cls(scenario=scenario.name, robots=scenario.envs, check=check)
 
     def words(self) -> str:
-        """For example "clearance turning 2.1 of 3.6 cm"."""
+        """Check in words, for example "clearance turning 2.1 of 3.6 cm"."""
         metric, value, limit = METRICS[self.check.metric], self.check.value, self.check.limit
         where = self.scenario.removeprefix("gait_").replace("_", " ")
         if self.check.where:
@@ -121,7 +121,7 @@ class Examination:
         return sorted(failed, key=lambda row: 0.0 if np.isnan(row.check.value) else row.check.used, reverse=True)
 
     def words(self) -> str:
-        """What is still missing: the worst of each metric, the worst metric first."""
+        """Summary of the failed checks: the worst of each metric, the worst metric first."""
         missing = self.missing()
         if not missing:
             return f"all {len(self.checks)} checks hold, with {MARGIN:.0%} to spare"

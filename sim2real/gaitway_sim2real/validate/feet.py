@@ -1,4 +1,4 @@
-"""What the feet of simulated robots did, physics step by physics step: the raw material of the gait metrics.
+"""Traces of the feet of simulated robots at every physics step: the raw material of the gait metrics.
 
 Any simulator can fill it in. MuJoCo's comes from :meth:`gaitway_sim2real.mujoco.robots.RobotBatch.measure_feet`.
 """
@@ -27,7 +27,7 @@ class FootTrace:
     names: tuple[str, ...]
     """Bodies of the feet, F."""
     places: np.ndarray
-    """Where the feet are in the default pose [m], (F, 2): x forward and y left of the base."""
+    """Positions of the feet in the default pose [m], (F, 2): x forward and y left of the base."""
     soles: np.ndarray
     """Length of each sole from heel to toe [m], (F,); 0 for feet that have neither."""
     contact: np.ndarray
@@ -45,7 +45,7 @@ class FootTrace:
     toe: np.ndarray
     """The front half of the sole presses on the ground, (S, N, F) bool."""
     left: np.ndarray
-    """How far left of the base the middle of the sole is, in the base's frame [m], (S, N, F)."""
+    """Distance of the sole's middle to the left of the base, in the base's frame [m], (S, N, F)."""
 
     @classmethod
     def empty(cls, steps: int, robots: int, **about: Any) -> FootTrace:
@@ -60,7 +60,7 @@ class FootTrace:
             getattr(self, name)[steps] = measured[name]
 
     def of(self, robots: slice) -> FootTrace:
-        """What the feet of some of the robots did."""
+        """Foot traces of some of the robots."""
         return replace(self, **{name: getattr(self, name)[:, robots] for name in RECORDED})
 
 

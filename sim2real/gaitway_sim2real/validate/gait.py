@@ -1,4 +1,4 @@
-"""How robots walked, in numbers: pure functions of a foot trace and the trajectory beside it.
+"""Gait metrics: pure functions of a foot trace and the trajectory beside it.
 
 A **stance** begins with a touch of at least 0.02 s; a shorter one belongs to the swing around it, and its time does
 not count as time in the air. A **swing** is a time in the air of at least 0.03 s between two stances; a shorter lift
@@ -193,7 +193,7 @@ def asymmetry(values: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]) -> np.nd
 
 
 def roughness(rec: Trajectory) -> dict[str, np.ndarray]:
-    """How fast the torques change and how hard the base is shaken, at control steps, after the ramp; (N,) each.
+    """Roughness of torques and of the base's motion, at control steps, after the ramp; (N,) each.
 
     ``torque_frequency`` [Hz] is that of the sine with the same ratio of change to size, after S. O. Rice,
     "Mathematical analysis of random noise", 1944; ``base_acceleration`` [m/s^2] is the root mean square over time.
@@ -243,7 +243,7 @@ def _share(values: np.ndarray, known: np.ndarray, robot: np.ndarray, robots: int
 
 
 def posture(rec: Trajectory, stand_height: float) -> dict[str, np.ndarray]:
-    """How high the base is carried, as a share of how it stands, and how far it bobs up and down [m], (N,) each.
+    """Height of the base as a share of its standing height, and its vertical bobbing [m], (N,) each.
 
     ``bob`` is what a sine of the same deviation has from top to bottom.
     """
@@ -254,7 +254,7 @@ def posture(rec: Trajectory, stand_height: float) -> dict[str, np.ndarray]:
 
 
 def arm_swing(rec: Trajectory) -> dict[str, np.ndarray]:
-    """How far shoulders swing to and fro [rad], as a sine of the same deviation, and how they go with the legs; (N,).
+    """Swing of the shoulders [rad], as a sine of the same deviation, and its correlation with the legs; (N,).
 
     ``arms_with_legs`` is the correlation of each arm with the leg across: 1 as people swing, -1 with the leg of its
     own side; NaN for arms that hardly swing. Both are means over the arms.

@@ -1,4 +1,4 @@
-"""What a locomotion engineer looks at first: feet over time, their paths, spectra, and what changes do to the gait."""
+"""Plots for a locomotion engineer: feet over time, their paths, spectra, and the sensitivity of the gait."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def key_metrics(factors: Sequence[Factor]) -> list[str]:
 
 
 def one_stride(feet: FootTrace, start: float, end: float) -> tuple[float, float]:
-    """From a touch-down of the first foot to the next [s]; a second where it does not step."""
+    """Stride from a touch-down of the first foot to the next [s]; a second where it does not step."""
     first, last = round(start / feet.dt), round(end / feet.dt)
     starts, ends = runs(feet.contact[first:last, 0, 0])
     touches = starts[(starts > 0) & (ends - starts >= 0.02 / feet.dt)]

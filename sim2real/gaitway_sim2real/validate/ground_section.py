@@ -14,7 +14,7 @@ from .verdict import ScenarioResult, Verdict
 
 
 def ground_section(verdict: Verdict, climbs: Mapping[str, Strip]) -> Section | None:
-    """Nothing for a verdict without ladders."""
+    """Section of the ladders; empty for a verdict without ladders."""
     classes = verdict.ground
     if not classes:
         return None

@@ -32,7 +32,7 @@ class Guards:
     def follow(
         self, targets: np.ndarray, signals: dict[str, np.ndarray], robots: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What is sent for ``targets`` (N, J) [rad], and whether anything was cut off, (N,) bool.
+        """Targets that are sent for ``targets`` (N, J) [rad], and the mask of those that were clamped, (N,) bool.
 
         Only ``robots`` (indices) that have no fault are followed; the rest keep their targets.
         """

@@ -26,11 +26,11 @@ KEY_METRICS = (
     "lin_vel_error", "yaw_vel_error", "falls", "swing_time", "step_rate", "clearance", "slip", "dragging_feet",
     "stumbles", "cost_of_transport", "torque_rms",
 )  # fmt: skip
-"""What is shown of each engine."""
+"""Metrics shown for each engine."""
 
 
 def engine_scenarios(engine: Engine, scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Those of ``scenarios`` that are repeated in ``engine``, with the same commands, starts and limits."""
+    """Scenarios that are repeated in ``engine``, with the same commands, starts and limits."""
     found = []
     for scenario in scenarios:
         mixed = scenario.name == NOMINAL
@@ -90,7 +90,7 @@ class Comparison:
     """Title in MuJoCo."""
     metric: str
     values: Mapping[str, float]
-    """By the engine's title, MuJoCo first."""
+    """Values by the engine's title, MuJoCo first."""
 
     def difference(self, engine: str) -> float:
         """Value of ``engine`` minus MuJoCo's."""
@@ -107,7 +107,7 @@ def engines_of(results: Iterable[Result]) -> tuple[str, ...]:
 
 
 def comparisons(results: Iterable[Result]) -> list[Comparison]:
-    """What more than one engine measured, scenario by scenario."""
+    """Comparisons of the metrics that more than one engine measured, scenario by scenario."""
     results = tuple(results)
     rows = []
     for own in results:

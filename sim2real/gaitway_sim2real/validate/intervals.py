@@ -1,4 +1,4 @@
-"""How sure a measured number is: Wilson intervals of shares, t intervals of means over robots.
+"""Intervals of measured numbers: Wilson intervals of shares, t intervals of means over robots.
 
 Both are 90 % intervals of two sides, so that each end is a bound with 95 % certainty: a limit holds when the end that
 is nearer to it does.
@@ -20,7 +20,7 @@ MOST_ROBOTS = 100_000  # numbers of robots beyond this are not worth telling
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """What was measured of one metric, in order of the robots."""
+    """Samples of one metric, in order of the robots."""
 
     values: np.ndarray
     """(K,), NaN where there was nothing to measure."""
@@ -49,7 +49,7 @@ class Samples:
         return mean_interval(known) if self.kind == "mean" else (math.nan, math.nan)
 
     def needed(self, limit: float, at_least: bool) -> int | None:
-        """How many values like these would decide about ``limit``; None if no number below 100 000 would."""
+        """Number of such values that would decide about ``limit``; None if that is 100 000 or more."""
         known, value = self.known, self.value
         if self.kind not in ("share", "mean") or known.size < 2 or not (value > limit if at_least else value < limit):
             return None

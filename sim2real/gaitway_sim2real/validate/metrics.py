@@ -27,7 +27,7 @@ class Metric:
     about: str
     percent: bool = False
     needs: tuple[str, ...] = ()
-    """What a robot must have to be measured: names of :data:`.needs.NEEDS`."""
+    """Properties that a robot must have to be measured: names of :data:`.needs.NEEDS`."""
 
 
 METRICS: dict[str, Metric] = {

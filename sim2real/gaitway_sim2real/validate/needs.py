@@ -1,4 +1,4 @@
-"""What a scenario, a limit or a metric needs of body, contract and commands, and what is left out for want of it.
+"""Requirements of scenarios, limits and metrics on body, contract and commands, and what is left out without them.
 
 Any legged robot is judged, on whatever its body has and its contract allows. Scenarios and limits name what they need,
 ``needs=("two feet",)`` for example. What the commands of a scenario need follows from their kind.
@@ -27,14 +27,14 @@ class Subject:
     """Facts about what is judged, as far as something needs them."""
 
     ranges: np.ndarray
-    """Of vx, vy [m/s] and yaw rate [rad/s], (3, 2)."""
+    """Ranges of vx, vy [m/s] and yaw rate [rad/s], (3, 2)."""
     feet: int
     pairs: bool = True
-    """Whether there are as many left feet as right ones."""
+    """True if there are as many left feet as right ones."""
     soles: bool = False
-    """Whether feet have a heel and a toe."""
+    """True if feet have a heel and a toe."""
     arms: bool = False
-    """Whether it has arms that can swing."""
+    """True if it has arms that can swing."""
     hands: bool = False
 
     @classmethod
@@ -65,7 +65,7 @@ def _class(name: str) -> Need:
 
 
 def _none(ends: np.ndarray) -> bool:
-    """Whether 0 is within a range, (2,)."""
+    """True if 0 is within a range, (2,)."""
     return bool(ends[0] <= 0.0 <= ends[1])
 
 
@@ -93,19 +93,19 @@ NEEDS: dict[str, Need] = {
     HANDS: Need(lambda s: s.hands, "it has no hands that the policy moves"),
     **{f"command: {kind.title}": _class(name) for name, kind in CLASSES.items()},
 }
-"""By its name, in plain words."""
+"""Needs by name, in plain words."""
 
 OF_COMMANDS: dict[str, tuple[str, ...]] = {
     "grid": (VELOCITY,), "small_grid": (VELOCITY,), "standing": (ZERO,), "straight": (STRAIGHT,), "stops": (ZERO, FULL),
     "ahead": (AHEAD,),
     **{name: (f"command: {kind.title}",) for name, kind in CLASSES.items()},
 }  # fmt: skip
-"""What each kind of commands needs; those that are not here, nothing."""
+"""Needs of each kind of commands; kinds that are not listed need nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """What was not judged, and why, in plain words."""
+    """Item that was not judged, and the reason."""
 
     what: str
     """Title of a scenario, or of a metric."""
@@ -115,7 +115,7 @@ class LeftOut:
 
 
 def unmet(needs: Iterable[str], subject: Subject) -> str:
-    """Why ``needs`` are not all there; empty if they are."""
+    """Reason why ``needs`` are not met; empty if they are."""
     for name in needs:
         if name not in NEEDS:
             raise UserError(f"need {name!r}: use one of {', '.join(NEEDS)}")
@@ -123,7 +123,7 @@ def unmet(needs: Iterable[str], subject: Subject) -> str:
 
 
 def by_reason(rows: Sequence[LeftOut]) -> dict[str, list[str]]:
-    """What was left out for each reason, each named once."""
+    """Items left out by reason, each named once."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.what not in found.setdefault(row.why, []):

@@ -134,7 +134,7 @@ def _allowed(check: LimitCheck, limit: str) -> str:
 
 
 def _bar(check: LimitCheck, required: bool) -> Cell:
-    """How much of the allowance is used: 1 is the limit, drawn two thirds along."""
+    """Bar of the used share of an allowance: 1 is the limit, drawn two thirds along."""
     if not math.isfinite(check.used):
         return Cell("")
 
@@ -156,7 +156,7 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> Secti
 
 
 def _own_velocity(verdict: Verdict) -> Section | None:
-    """How well the policy estimates the velocity of its base for itself, scenario by scenario."""
+    """Section with the errors of the policy's own estimate of its base velocity, scenario by scenario."""
     rows = []
     for result in verdict.scenarios:
         value = result.metrics.get(OWN, math.nan)
@@ -277,7 +277,7 @@ LEFT_OUT = {"scenario": "Scenarios", "rung": "Rungs", "limit": "Limits of", "met
 
 
 def _left_out(verdict: Verdict) -> list[Any]:
-    """What this robot or its contract does not have, and why that was not judged."""
+    """Section of the items that were not judged, with the missing properties of the robot or its contract."""
     rows = [
         [title, ", ".join(what), why]
         for kind, title in LEFT_OUT.items()

@@ -1,4 +1,4 @@
-"""How a robot stands and how it stops.
+"""Metrics of standing and stopping.
 
 It is **at rest** from 2 s after its command became zero, or it was put down, or pushed, until the next of these or a
 fall. A robot **stops** where its command becomes zero and stays so, and has come to rest when speed and yaw rate stay

@@ -20,7 +20,7 @@ from .scenario import AHEAD, Limit, Scenario
 
 GROUND_VERSION = "2.0"
 CROSSED = Limit(metric="crossed", value=0.9, at_least=True)
-"""What a rung asks for."""
+"""Limit of each rung."""
 HOPELESS, IN_A_ROW = 0.5, 2
 """Climbing stops after so many rungs in a row that less than this share of the robots crossed."""
 SECONDS = 20.0
@@ -56,7 +56,7 @@ ABOUT = (
     "of 0.3 m, or as said. The controller's safety filter is in between, as on a robot: it cuts off targets that ask "
     "for more than a motor has, and stops a robot whose drives do not follow."
 )
-"""For readers of a report."""
+"""Explanation for readers of a report."""
 
 
 def ladder_title(name: str) -> str:
@@ -64,7 +64,7 @@ def ladder_title(name: str) -> str:
 
 
 def ladder_axis(name: str) -> str:
-    """What the numbers of a ladder are, with the unit of :attr:`.Scenario.number`."""
+    """Axis title of a ladder, with the unit of :attr:`.Scenario.number`."""
     return f"{COURSES[name].number} [cm]" if name in COURSES else "inclination [°]"
 
 
@@ -107,7 +107,7 @@ ROUGH: tuple[Scenario, ...] = tuple(rung for name, rungs in LADDERS.items() for 
 
 
 def another_tile(ground: Ground, number: int) -> Ground:
-    """The same course of the draws ``number`` seeds further on; other grounds as they are."""
+    """Course of the draws ``number`` seeds further on; other grounds as they are."""
     return replace(ground, seed=ground.seed + number) if isinstance(ground, Course) else ground
 
 
@@ -145,26 +145,26 @@ def on_tiles(scenario: Scenario) -> list[Scenario]:
 
 
 def hopeless(results: Iterable[Result]) -> bool:
-    """Whether a ladder whose rungs so far are ``results`` is not climbed further."""
+    """True if a ladder whose rungs so far are ``results`` is not climbed further."""
     last = [result for result in results if result.number is not None][-IN_A_ROW:]
     return len(last) == IN_A_ROW and all(result.metrics["crossed"] < HOPELESS for result in last)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundClass:
-    """How far up a ladder a policy walks: the highest rung that it crosses, as it does all below."""
+    """Ground class of a policy: the highest rung of a ladder that it crosses, and all below."""
 
     ladder: str
     level: str
-    """For people, with its unit; empty if it crosses none."""
+    """Level as text, with its unit; empty if it crosses none."""
     number: float | None
     rung: str
     """Name of the scenario of that rung; where it crosses none, of the lowest."""
     said: str
-    """What was measured at that rung and at the next."""
+    """Measurements at that rung and at the next."""
 
     def sentence(self) -> str:
-        """For example "stairs up: 10 cm (100.0 % of 32 robots crossed, ...; 12.5 cm: ...)"."""
+        """Class in words, for example "stairs up: 10 cm (100.0 % of 32 robots crossed, ...; 12.5 cm: ...)"."""
         return f"{ladder_title(self.ladder).lower()}: {self.level or 'none'} ({self.said})"
 
 

@@ -1,4 +1,4 @@
-"""What a scenario is made of: limits in units of the robot, and one experiment as data."""
+"""Parts of a scenario: limits in units of the robot, and one experiment as data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ class Limit:
     """``metric <= value``, or ``>=`` when ``at_least``."""
 
     metric: str
+    """Name of a metric: a key of :data:`.metrics.METRICS`."""
     value: float
     at_least: bool = False
+    """True if the metric must not be lower, False if it must not be higher."""
     unit: str = ""
     """One of :data:`ROBOT_UNITS`: ``value`` counts in it and grows with the robot."""
     needs: tuple[str, ...] = ()
-    """What the robot must have for the limit to hold for it: names of :data:`.needs.NEEDS`."""
+    """Properties that the robot must have for the limit to apply: names of :data:`.needs.NEEDS`."""
 
     def passes(self, measured: float) -> bool:
         """NaN never passes."""
@@ -58,43 +60,46 @@ class Scenario:
     about: str
     limits: tuple[Limit, ...]
     required: bool = True
-    """Whether its limits decide the verdict; otherwise they are shown for orientation."""
+    """True if its limits decide the verdict; otherwise they are shown for orientation."""
     needs: tuple[str, ...] = ()
-    """What it needs besides what its commands need, or it is left out: names of :data:`.needs.NEEDS`."""
+    """Needs besides those of its commands, without which it is left out: names of :data:`.needs.NEEDS`."""
     envs: int = 64
+    """Number of robots; in the suite 12 to 288."""
     seconds: float = 10.0
+    """Length of the run [s]; in the suite 8 to 30."""
     commands: str = "random"
     """``grid``, ``small_grid`` (a quarter of it), ``mixed`` (corners, draws and all classes), ``standing``, ``random``
     (a fifth of the robots stand), ``steps`` (a new command every 4 s), ``straight``, ``stops`` (full speed, then zero),
     ``ahead`` (0.5 m/s, steered) or one of :data:`.command_classes.CLASSES`; see :mod:`.commands`."""
     push: float = 0.0
-    """Velocity step in a random horizontal direction, one in each full four seconds [m/s]."""
+    """Velocity step in a random horizontal direction, one in each full four seconds [m/s]; typically 0.5 to 1."""
     push_once: bool = False
-    """Whether there is no other push than that of the first four seconds."""
+    """True if the only push is in the first four seconds."""
     # Verdicts depend on the one stream that pushes, starts and the following ranges are drawn from, in this order.
     friction: Range = (NOMINAL_FRICTION, NOMINAL_FRICTION)
+    """Sliding friction of the ground; typically 0.4 to 1.2."""
     payload: Range = (0.0, 0.0)
-    """Mass added to the base [kg]."""
+    """Mass added to the base [kg]; typically -5 to 5."""
     strength: Range = (1.0, 1.0)
-    """Factor on the delivered torque."""
+    """Factor on the delivered torque; typically 0.9 to 1.1."""
     delay: Range = (0.0, 0.0)
-    """Time from the policy's output to the motors [s]."""
+    """Time from the policy's output to the motors [s]; typically 0 to 0.02."""
     stressors: tuple[Stressor, ...] = ()
-    """What else is hard about it."""
+    """Further difficulties, such as sensor noise."""
     ground: Ground = LEVEL
-    """What the robots walk on; they start in random directions."""
+    """Ground of the robots; they start in random directions."""
     tiles: int = 1
     """Number of tiles, each drawn anew, of a random course; the robots are divided among them."""
     way: float = math.inf
     """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
     guarded: bool = False
-    """Whether the controller's safety filter is between policy and drives: :class:`.guards.Guards`."""
+    """True if the controller's safety filter is between policy and drives: :class:`.guards.Guards`."""
     ladder: str = ""
     """Name of the ladder of grounds that it is on: one of :data:`.rough.LADDERS`."""
     physics: Physics = NOMINAL_PHYSICS
-    """How the simulator solves it."""
+    """Settings of the simulator."""
     gait: bool = False
-    """Whether the feet are recorded at every physics step and the gait is measured."""
+    """True if the feet are recorded at every physics step and the gait is measured."""
     draws: str = ""
     """Name that enters the seed in place of the scenario's: those of the same one have the same commands and starts."""
     engine: str = ""
@@ -102,11 +107,11 @@ class Scenario:
     same_as: str = ""
     """Name of the scenario that this one repeats in another engine."""
     factor: str = ""
-    """What it changes in :data:`.variants.NOMINAL`, if that is all: one of :data:`.variants.FACTORS`, or a new one."""
+    """Factor that it changes, alone, in :data:`.variants.NOMINAL`: one of :data:`.variants.FACTORS`, or a new one."""
     level: str = ""
-    """What the factor is here, for people."""
+    """Level of the factor, as text."""
     number: float | None = None
-    """The same as a number, where it is one."""
+    """Level as a number, where it is one."""
 
 
 FALLS_1 = Limit(metric="falls", value=0.01)

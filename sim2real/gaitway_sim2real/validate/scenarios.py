@@ -1,4 +1,4 @@
-"""What a policy is put through: a seeded, versioned list of scenarios, as data.
+"""Validation suite: a seeded, versioned list of scenarios, as data.
 
 Change anything here that changes a number and ``SUITE_VERSION`` goes up: two verdicts of the same version and seed are
 comparable, others are not.

@@ -1,4 +1,4 @@
-"""What one change at a time does to a gait: a table, read off the scenarios that the suite runs anyway."""
+"""Sensitivity of a gait to one change at a time: a table from the scenarios that the suite runs anyway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .variants import CONTACT, FACTORS, NOMINAL
 KEY_METRICS = (
     "lin_vel_error", "yaw_vel_error", "falls", "slip", "swing_time", "step_rate", "clearance", "cost_of_transport",
 )  # fmt: skip
-"""What the table shows."""
+"""Metrics of the table."""
 DEPENDS = 0.5
 """Range of a metric over the levels of a factor, as a share of its nominal value, from which a gait depends on it."""
 
@@ -38,9 +38,9 @@ class Level:
     """One value of a factor."""
 
     label: str
-    """For people, with its unit."""
+    """Level as text, with its unit."""
     number: float | None
-    """The same as a number; None for a shape, say."""
+    """Level as a number; None for a shape, say."""
     scenario: str
     """Name of the scenario that was run at it."""
     values: dict[str, float]

@@ -38,7 +38,7 @@ class Showcase:
     recording: Trajectory
     labels: tuple[str, ...]  # per control step
     foot_x: np.ndarray
-    """How far each foot is ahead of the base [m], (T, F), in the base's heading."""
+    """Distance of each foot ahead of the base [m], (T, F), in the base's heading."""
 
     @property
     def feet(self) -> FootTrace:
@@ -47,7 +47,7 @@ class Showcase:
 
     @property
     def end(self) -> float:
-        """When the robot fell, or the sequence ended [s]."""
+        """Time when the robot fell, or the sequence ended [s]."""
         return float(self.recording.alive[:, 0].sum()) * self.recording.control_dt
 
     def windows(self) -> list[tuple[str, float, float]]:
@@ -95,7 +95,7 @@ def run_showcase(plant: Plant, contract: Contract, policy: BatchedPolicy) -> Sho
 
 
 def foot_x(plant: Plant, rec: Trajectory) -> np.ndarray:
-    """How far the feet of the first robot are ahead of its base [m], (T, F): the middle of their shapes."""
+    """Distance of the first robot's feet ahead of its base [m], (T, F): the middle of their shapes."""
     assert plant.feet is not None and rec.qpos is not None
     model, data = plant.model, mujoco.MjData(plant.model)
     shapes = [model.sensor_refid[np.isin(model.sensor_adr, addresses)] for addresses in plant.feet.clearance]

@@ -31,7 +31,7 @@ BLOCK = 64  # physics steps whose feet are measured together: each by itself cos
 
 
 class Policy(Protocol):
-    """What :class:`.BatchedPolicy` offers."""
+    """Interface of :class:`.BatchedPolicy`."""
 
     @property
     def estimates(self) -> Mapping[str, np.ndarray]: ...
@@ -73,7 +73,7 @@ class Trajectory:
     cut: np.ndarray | None = None  # (T, N) bool, whether the safety filter cut targets off, if there was one
 
     def of(self, robots: slice) -> Trajectory:
-        """What happened to some of the robots."""
+        """Trajectory of some of the robots."""
         rows = ("mass", "fall_step", "fall_cause", "start_pos", "crossed")
         parts: dict[str, Any] = {}
         for name in (field.name for field in fields(self) if field.name not in ("control_dt", "arms")):

@@ -1,4 +1,4 @@
-"""How a robot follows a command that it holds: how far its mean is off, how much it sways about it, and how straight.
+"""Metrics of a held command: bias of the mean, sway about it, and straightness.
 
 A trot sways with every stride, and the stride's mean follows the command all the same; a biased robot misses the door.
 The first 2 s are left out, in which robots come up to speed, and so is all after a fall. Means are tapered with a Hann

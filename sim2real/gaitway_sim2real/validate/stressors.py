@@ -1,4 +1,4 @@
-"""What makes a robot's life harder: one class each, with whatever it draws and does. Scenarios list them.
+"""Stressors of a scenario: one class each, with its draws and its effect.
 
 Each has random numbers of its own, so that the other draws of a scenario are the same with and without it.
 """
@@ -35,7 +35,7 @@ class Stressor:
         """Change the world before the control step ``step``, such as velocities."""
 
     def sensed(self, signals: Signals, kept: Any) -> Signals:
-        """What encoders and IMU say of the true ``signals``, (N, ...) each."""
+        """Readings of encoders and IMU for the true ``signals``, (N, ...) each."""
         return signals
 
 

@@ -24,7 +24,7 @@ Strip = Sequence[tuple[str, bytes]] | str
 
 @dataclass(frozen=True, kw_only=True)
 class Pictures:
-    """What was made, or why not."""
+    """Pictures of a report, or the reason why there are none."""
 
     showcase: Showcase
     clip: Path | None

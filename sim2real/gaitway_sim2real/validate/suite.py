@@ -126,7 +126,7 @@ def validate_bundle(
 def examiner(
     bundle: Path, contract: Contract, model: Path, threads: int
 ) -> Callable[[Task], tuple[Run, Evidence | None]]:
-    """What runs a task on ``threads``, 0 for all cores, with the robots that it has compiled so far."""
+    """Examiner that runs a task on ``threads``, 0 for all cores, and reuses the robots that it has compiled."""
     plants = Plants(contract, model, bundle / "robot.xml")
 
     def run(task: Task) -> tuple[Run, Evidence | None]:
@@ -148,7 +148,7 @@ def run_in(
     scenarios: Sequence[Scenario],
     alone: dict[int, list[ScenarioResult]],
 ) -> list[ScenarioResult]:
-    """Those of ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
+    """Results of the ``scenarios`` that are repeated in ``engine``; ``alone`` gets the results of each seed."""
     tallies = [Tally(scenario, contract) for scenario in engine_scenarios(engine, scenarios)]
     open_ones = tallies
     for repetition in range(MOST_REPETITIONS):
@@ -219,7 +219,7 @@ class Plants:
         self._known: dict[tuple[Ground, Physics, bool], Plant] = {}
 
     def get(self, ground: Ground = LEVEL, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
-        """With ``gait``, feet are recorded at every physics step."""
+        """Plant for a scenario; with ``gait``, feet are recorded at every physics step."""
         key = (ground, physics, gait)
         if key not in self._known:
             self._known[key] = build_plant(*self._args, ground=ground, physics=physics, gait=gait)
@@ -269,7 +269,7 @@ def help_note(path: Path, contract: Contract) -> tuple[str, ...]:
 
 
 def describe_model(plant: Plant, own: Plant) -> tuple[str, ...]:
-    """What a reader must know about a given model."""
+    """Notes about a given model for readers of the verdict."""
     notes = [f"Mass {plant.mass:.2f} kg; the bundle's own robot has {own.mass:.2f} kg."]
     if not plant.frame.is_identity:
         angle = np.degrees(np.arccos(np.clip((np.trace(plant.frame.rotation) - 1) / 2, -1, 1)))

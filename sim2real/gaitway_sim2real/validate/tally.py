@@ -20,16 +20,16 @@ from .verdict import ScenarioResult
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is kept of one run of a scenario with N robots."""
+    """Results of one run of a scenario with N robots."""
 
     samples: dict[str, Samples]
     corner: np.ndarray
-    """Which corner of the command ranges each robot was told, (N,); -1 for the others."""
+    """Index of each robot's corner of the command ranges, (N,); -1 for the others."""
     causes: Counter[str]
 
 
 def measured(scenario: Scenario, recording: Trajectory, contract: Contract) -> Run:
-    """All that a recording says."""
+    """Measurements of a recording."""
     return Run(
         samples=measure(recording, contract, walks_a_class(scenario)),
         corner=corner_of(recording.command[0], np.array(contract.command_ranges)),
@@ -59,15 +59,15 @@ class Tally:
 
     @property
     def begun(self) -> bool:
-        """Whether anything was run."""
+        """True if anything was run."""
         return bool(self._runs)
 
     def result(self) -> ScenarioResult:
-        """What all runs say."""
+        """Result over all runs."""
         return self._judge([self._runs[key] for key in sorted(self._runs)])
 
     def first(self, seed: int) -> ScenarioResult:
-        """What the first run of one seed says."""
+        """Result of one seed's first run."""
         return self._judge([self._runs[0, seed]])
 
     def _judge(self, runs: list[Run]) -> ScenarioResult:
@@ -84,7 +84,7 @@ class Tally:
         return ScenarioResult.of(self.scenario, samples, causes, self.scenario.envs * len(runs), where)
 
     def worth_more(self) -> bool:
-        """Whether more robots could make a scenario pass, and that counts: no limit fails, and one is undecided.
+        """True if more robots could make a scenario pass, and that counts: no limit fails, and one is undecided.
 
         Required scenarios count for the verdict, those on a ladder of ground for its class.
         """

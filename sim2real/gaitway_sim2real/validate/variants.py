@@ -29,7 +29,7 @@ FACTORS: dict[str, tuple[str, str, float | None]] = {
     "strength": ("Motor strength", "100 %", 1.0),
     "delay": ("Delay", "0 ms", 0.0),
 }
-"""What the suite changes one at a time: title, and what it is in the nominal scenario, for people and as a number.
+"""Factors that the suite changes one at a time: title, and the nominal level as text and as a number.
 
 A scenario may name another factor, which the nominal one is taken to be without."""
 

@@ -76,12 +76,12 @@ class LimitCheck:
 
     @property
     def undecided(self) -> bool:
-        """Whether the number is within its limit and its interval is not."""
+        """True if the number is within its limit and its interval is not."""
         return not self.passed and not math.isnan(self.low) and self.margin >= 0.0
 
     @property
     def margin(self) -> float:
-        """How far on the right side of the limit, in the metric's unit; negative when failed."""
+        """Distance to the limit, in the metric's unit; negative when failed."""
         return self.value - self.limit if self.at_least else self.limit - self.value
 
     def sentence(self) -> str:
@@ -121,7 +121,7 @@ class ScenarioResult:
     engine: str = ""
     same_as: str = ""
     ladder: str = ""
-    """As the scenario's."""
+    """Name of the scenario's ladder."""
 
     @classmethod
     def of(
@@ -167,7 +167,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SeedResult:
-    """What the scenarios of one seed came closest to failing at, or failed at."""
+    """Scenario in which one seed failed, or came closest to failing."""
 
     seed: int
     scenario: str
@@ -200,11 +200,11 @@ class Verdict:
     notes: tuple[str, ...]
     software: dict[str, str]
     scenarios: tuple[ScenarioResult, ...]
-    """All seeds' robots, pooled."""
+    """Results of all scenarios, with the robots of all seeds pooled."""
     seeds: tuple[SeedResult, ...] = ()
     """Every seed on its own, if there are several."""
     left_out: tuple[LeftOut, ...] = ()
-    """What this robot or its contract does not have, and was not judged."""
+    """Items that were not judged, since this robot or its contract lacks their needs."""
     ground_version: str = ""
     """Version of the ladders of ground (see :mod:`.rough`); empty if none was asked for."""
 
@@ -215,12 +215,12 @@ class Verdict:
 
     @property
     def ground(self) -> tuple[GroundClass, ...]:
-        """How far up each ladder of ground it walks; also in the JSON. Decides nothing."""
+        """Highest rung on each ladder of ground; also in the JSON. Not part of the verdict."""
         return ground_classes(self.scenarios)
 
     @property
     def sensitivity(self) -> tuple[Factor, ...]:
-        """What one change at a time does to the key metrics; also in the JSON. Empty for suite 1.0."""
+        """Effect of one change at a time on the key metrics; also in the JSON. Empty for suite 1.0."""
         return sensitivity(self.scenarios)
 
     @property
@@ -269,7 +269,7 @@ class Verdict:
         return max(pairs, key=lambda pair: pair[1].used, default=None)
 
     def remarks(self) -> list[str]:
-        """What a reader of PASS or FAIL must also know: the suite's age, the worst floor and the worst seed."""
+        """Remarks that belong to PASS or FAIL: the suite's age, the worst floor and the worst seed."""
         remarks = []
         if old := old_suite(self.suite_version):
             remarks.append(f"WARNING: this verdict {old}")

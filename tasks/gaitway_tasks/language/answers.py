@@ -23,7 +23,7 @@ def with_tags(thought: str, answer: str, *, space: str = " ") -> str:
 
 
 def has_format(text: str) -> bool:
-    """Whether each tag is there once, in order, around something, with nothing before, between or after the pairs."""
+    """True if each tag is there once, in order, around some text, with nothing before, between or after the pairs."""
     if any(text.count(tag) != 1 for tag in TAGS):
         return False
     before, _, rest = text.partition(THINK)

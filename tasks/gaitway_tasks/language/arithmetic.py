@@ -28,7 +28,7 @@ QUESTIONS = ("how many {things} ?", "how many {things} now ?", "how many are lef
 _TEST_SHARE = 10
 """One calculation in so many is kept for testing."""
 _PATIENCE = 1000
-"""So many known problems in a row, and there are hardly any others."""
+"""Known problems in a row after which hardly any others are left."""
 
 
 _MISTAKEN = {"+": "-", "-": "+", "*": "+"}
@@ -59,9 +59,9 @@ class ArithmeticSource(Checked):
     steps: tuple[int, int] = (2, 3)
     """Fewest and most operations of a problem; their number is the row's ``level``, all levels equally frequent."""
     demonstration_steps: tuple[int, int] | None = None
-    """The same for demonstrations; None: as ``steps``."""
+    """Number of steps of demonstrations; None: as ``steps``."""
     test_steps: tuple[int, int] | None = None
-    """The same for test problems; None: as ``steps``."""
+    """Number of steps of test problems; None: as ``steps``."""
     operand: tuple[int, int] = (1, 9)
     """Smallest and largest number in an operation, and at the start."""
     max_total: int = 20

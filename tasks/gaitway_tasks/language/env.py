@@ -18,14 +18,14 @@ Opening = str | Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Turn:
-    """What an answer leads to."""
+    """Response of the environment to an answer."""
 
     reply: str | None = None
-    """What the model reads next; None ends the dialogue."""
+    """Message that the model reads next; None ends the dialogue."""
     reward: float = 0.0
     """Earned by this answer; those of a dialogue are summed."""
     role: str = "user"
-    """Who says ``reply`` in the chat template: "user" or "tool"."""
+    """Role of ``reply`` in the chat template: "user" or "tool"."""
 
 
 class TextEnv(Protocol):

@@ -22,7 +22,7 @@ Record = Mapping[str, Any]
 
 
 def is_file_name(name: str | Path) -> bool:
-    """Whether a name is that of a file that :func:`read_records` reads."""
+    """True if :func:`read_records` reads files of this name."""
     return str(name).endswith(SUFFIXES)
 
 

@@ -1,4 +1,4 @@
-"""Whether two final answers are the same: as texts, as numbers, or as mathematics by math-verify.
+"""Equality of two final answers: as texts, as numbers, or as mathematics by math-verify.
 
 Only short answers with nothing monstrous in them reach math-verify, one at a time, in a process of its own that is
 stopped when an answer takes too long: the limits of math-verify are signals, which neither work in threads nor end a
@@ -53,7 +53,7 @@ class VerifierError(NotDone):
 
 
 def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the answer of each pair (answer, gold) means the gold one.
+    """True for each pair (answer, gold) whose answer means the gold one.
 
     Where gold is a number, the answer must be one too, with words around it at most: what still has to be worked out,
     such as "7 + 5", is not 12. Anything that math-verify cannot read, or not within ``CPU_LIMIT``, is wrong.
@@ -107,7 +107,7 @@ def _same_number(answer: str, gold: str) -> bool:
 
 
 def monstrous(answer: str) -> bool:
-    """Whether an answer is too costly to compare: deep nesting, towers of exponents, huge factorials."""
+    """True if an answer is too costly to compare: deep nesting, towers of exponents, huge factorials."""
     depth = deepest = 0
     for char in answer:
         depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(char, 0)

@@ -87,7 +87,7 @@ class _Budget:
         self._lock = threading.Lock()
 
     def begin(self) -> float:
-        """When the program that begins now has to be done, by the monotonic clock."""
+        """Deadline of the program that begins now, by the monotonic clock."""
         with self._lock:
             now = time.monotonic()
             share = (self._end - now) * min(1.0, self._workers / self._waiting)
@@ -115,7 +115,7 @@ def _share_passed(program: str | None, tests: Sequence[Test], limits: Limits, bu
 
 
 def _passed(program: str, test: Sequence[str] | Mapping[str, str], limits: Limits) -> tuple[int, bool]:
-    """How many statements hold, or 1 if what is printed is right; and whether the program fell asleep."""
+    """Number of statements that hold, or 1 if the printed output is right; and True if the program fell asleep."""
     if isinstance(test, Mapping):
         outcome = run_python(program, stdin=test["input"], limits=limits)
         right = outcome.ended == "finished" and _lines(outcome.stdout) == _lines(test["output"])

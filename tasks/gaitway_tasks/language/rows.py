@@ -27,7 +27,7 @@ class FieldError(RowError):
 
 
 class Rows(Protocol):
-    """Where examples come from. Equal settings give equal rows at any time."""
+    """Source of examples. Equal settings give equal rows at any time."""
 
     def rows(self, split: str) -> Sequence[Row]:
         """All rows of the split "train" or "test"; raises ``RowError`` with file and row number for a bad one."""

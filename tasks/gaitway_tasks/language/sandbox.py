@@ -59,7 +59,7 @@ class Limits(Checked):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended."""
+    """Outcome of a program."""
 
     stdout: str
     stderr: str

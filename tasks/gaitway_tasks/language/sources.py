@@ -52,7 +52,7 @@ class FileSource(_Stored):
     holdout: NonNegativeInt = 200
     """Rows held out without ``test``, a tenth of all at most."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Which field of the file is which of ours: ``{"prompt": "question"}``."""
+    """Names of the file's fields by ours: ``{"prompt": "question"}``."""
     skip_bad_rows: bool = False
     """Leave out rows that cannot be used, and count them, instead of refusing the file."""
 

@@ -1,4 +1,4 @@
-"""What a language task consists of: data and plain functions, no tokeniser and no model."""
+"""Definition of a language task: data and plain functions, no tokeniser and no model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sources import GSM8K, FileSource
 from .tools import TOOLS
 
 Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource
-"""Where the rows of a task may come from; each is a :class:`Rows`."""
+"""Sources of a task's rows; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
 
@@ -72,16 +72,16 @@ class LanguageTask(Checked):
 
     @property
     def plays(self) -> bool:
-        """Whether an environment rewards answers."""
+        """True if an environment rewards answers."""
         return self.environment is not None or isinstance(self.source, EnvironmentSource)
 
     @property
     def rewarded(self) -> bool:
-        """Whether anything says what answers are worth."""
+        """True if answers are rewarded, by an environment or by rewards with a weight."""
         return self.plays or any(reward.weight for reward in self.rewards.values())
 
     def new_environment(self) -> TextEnv:
-        """What replies in one dialogue."""
+        """Environment of one new dialogue."""
         own = self.source.environment if isinstance(self.source, EnvironmentSource) else None
         make = self.environment or own
         return ToolEnv([TOOLS[name] for name in self.tools]) if make is None else make()

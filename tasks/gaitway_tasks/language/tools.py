@@ -54,7 +54,7 @@ class Tool:
 
     function: Callable[..., str]
     about: str = ""
-    """What it does, for the model; "" is the first line of its docstring."""
+    """Description of the tool for the model; "" is the first line of its docstring."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "about", self.about or (inspect.getdoc(self.function) or "").partition("\n")[0])
@@ -96,7 +96,7 @@ _JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: 
 
 
 def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
-    """What the tools reply to the calls at the end of an answer; None if there are none."""
+    """Replies of the tools to the calls at the end of an answer; None if there are none."""
     if not tools or not answer.rstrip().endswith((END_TOOL, END_CALL)):
         return None
     results: list[str] = []
@@ -113,7 +113,7 @@ def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
 
 
 def tool_prompt(tools: Sequence[Tool]) -> str:
-    """How to use the tools, in words for a system prompt."""
+    """Instructions for the tools, in words for a system prompt."""
     ways, lines = [f"{TOOL}name: input{END_TOOL}"], []
     for tool in tools:
         taken = ", ".join(tool.schema["function"]["parameters"]["properties"])
@@ -158,7 +158,7 @@ TOOLS = {
         Tool(python, "what a Python program prints"),
     )
 }
-"""Those that are built in, by name."""
+"""Built-in tools, by name."""
 
 
 def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:

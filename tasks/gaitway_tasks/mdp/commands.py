@@ -64,7 +64,7 @@ class UniformVelocityCommand(Command):
         return replace(self, heading_command=False, rel_standing_envs=0.0, resampling_time_range=never)
 
     def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
-        """Of the base's velocity: ``linear`` [m/s] and ``yaw`` [rad/s]."""
+        """Errors of the base velocity: ``linear`` [m/s] and ``yaw`` [rad/s]."""
         planar = (told[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)
         return {"linear": planar, "yaw": (told[:, 2] - robot.root_ang_vel_b[:, 2]).abs()}
 

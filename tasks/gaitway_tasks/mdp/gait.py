@@ -25,12 +25,12 @@ def phase(world: World, period: float) -> Tensor:
 
 
 def is_commanded(world: World, command_name: str, threshold: float) -> Tensor:
-    """Whether the command (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``, (N,): one to move."""
+    """Mask (N,) of the commands to move: (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``."""
     return world.command(command_name).norm(dim=1) > threshold
 
 
 def is_stepping(world: World, command_name: str, threshold: float, still: float) -> Tensor:
-    """Whether feet should follow the clock, (N,): the command is to move, or the robot still does.
+    """Mask (N,) of the robots whose feet should follow the clock: commanded to move, or still moving.
 
     ``still`` is the largest horizontal speed [m/s] of a robot that stands.
     """

@@ -24,7 +24,7 @@ class Learner:
 
     max_iterations: int = 300
     max_iterations_3: int | None = None
-    """That of Isaac Lab 3.0, where it has changed it."""
+    """Value of Isaac Lab 3.0, where it has changed it."""
     hidden_dims: tuple[int, ...] = (128, 128, 128)
     """Hidden units of the actor and of the critic."""
     entropy_coef: float = 0.005
@@ -42,7 +42,7 @@ class IsaacLabRobot:
     flat_contacts: tuple[int, int] = (1000, 300)
     rough_contacts: tuple[int, int] = (1000, 300)
     elliptic: bool = False
-    """Whether the flat task uses elliptic friction cones."""
+    """True if the flat task uses elliptic friction cones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,8 @@ class RobotDescription:
     title: str
     """Full name, such as "Unitree Go2"."""
     tasks: Mapping[str, RobotTask] = field(default_factory=dict)
-    """By name, in which ``{robot}`` stands for the robot's: :func:`velocity_tasks`, and rows of other families."""
+    """Tasks by name, in which ``{robot}`` stands for the robot's: :func:`velocity_tasks`, and rows of other families.
+    """
     isaaclab: IsaacLabRobot = IsaacLabRobot()
     flat_learner: Learner = FLAT
     rough_learner: Learner = ROUGH

@@ -99,12 +99,12 @@ class Robot:
 
     @property
     def quadruped(self) -> bool:
-        """Whether it has four legs: then it can trot, and all its joints move at once without touching each other."""
+        """True if it has four legs: then it can trot, and all its joints move at once without touching each other."""
         return len(self.foot_names) == 4
 
     @property
     def hangs(self) -> bool:
-        """Whether it is started on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
+        """True if it is started on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
         return len(self.foot_names) < 4
 
     @functools.cached_property

@@ -19,12 +19,12 @@ from .tile import Draws, Grid, Tile, frame, tops
 SIZE = 8.0
 """Side of a course [m]."""
 AROUND = 60.0
-"""How far the level ground around a course reaches from its middle [m]."""
+"""Distance of the level ground's edge from the middle of a course [m]."""
 FINE = 0.02
 """Distance of the points at which the heights of boxes are looked up [m]."""
 MAX_FRICTION = 10.0
 OPTIONS = ("tread", "seed", "friction")
-"""Of a course, by name after its number."""
+"""Options of a course, by name after its number."""
 ROUNDING = 1e-9
 """Added to a number: 0.3 m in cells of 0.1 m would be 2 cells, since kinds cut off broken parts [m]."""
 FOOTPRINT = 0.3
@@ -40,9 +40,9 @@ class CourseKind:
     sub_terrain: str
     params: Callable[[float, float], dict[str, Any]]
     title: str
-    """Such as "stairs up"."""
+    """Title, such as "stairs up"."""
     number: str
-    """What the number is."""
+    """Meaning of the number."""
     most: float
     """The largest number [m]."""
 
@@ -122,7 +122,7 @@ COURSES: dict[str, CourseKind] = {
 
 
 class _Draws(Draws):
-    """All of numpy: validation runs without torch."""
+    """Draws by numpy alone: validation runs without torch."""
 
     def uniform(self, low: float, high: float, count: int) -> np.ndarray:
         return self.numpy.uniform(low, high, count)
@@ -135,13 +135,13 @@ class Course(Ground):
     name: str
     """One of :data:`COURSES`."""
     number: float
-    """What that course says that its number is [m]."""
+    """Number of the course, with the meaning and the unit that its kind states."""
     tread: float = 0.3
     """Length of a step, for stairs [m]."""
     seed: int = 0
     friction: float = 1.0
     ramps: bool = False
-    """Whether the faces of boxes are ramps of 0.1 m, as on the tiles of a training in MuJoCo."""
+    """True if the faces of boxes are ramps of 0.1 m, as on the tiles of a training in MuJoCo."""
 
     def __post_init__(self) -> None:
         if self.name not in COURSES:
@@ -158,12 +158,12 @@ class Course(Ground):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title for people."""
         return f"{COURSES[self.name].title}, {100 * self.number:.3g} cm"
 
     @property
     def half(self) -> float:
-        """From its middle to its edge [m]."""
+        """Distance from its middle to its edge [m]."""
         return SIZE / 2
 
     @functools.cached_property
@@ -197,7 +197,7 @@ class Course(Ground):
         return np.where(inside, found, 0.0)
 
     def normal(self, xy: Array) -> Array:
-        """Of the ground that a robot at ``xy`` stands on; a riser has none of its own."""
+        """Normal of the ground that a robot at ``xy`` stands on; a riser has none of its own."""
         return self.lie(xy, FOOTPRINT)
 
     def base_height(self, pos: Array) -> Array:
@@ -240,7 +240,7 @@ class Course(Ground):
 
 
 def write_ground(ground: Course | Slope) -> str:
-    """What :func:`read_ground` reads as ``ground``."""
+    """Text that :func:`read_ground` reads back as ``ground``."""
     if isinstance(ground, Slope):
         return f"slope:{math.degrees(ground.angle)!r}"
     more = (f"{field.name}={getattr(ground, field.name)!r}" for field in fields(Course) if field.name in OPTIONS)

@@ -18,7 +18,7 @@ MAX_TERRAIN_CELLS = 100_000_000
 """Most cells of all tiles and the border; Isaac Lab's rough terrain has four million."""
 
 MARGIN = 1.0
-"""How far a tile goes on beyond its edge [m], for the legs of a robot whose base is on it."""
+"""Distance that a tile extends beyond its edge [m], for the legs of a robot whose base is on it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -332,7 +332,7 @@ KINDS: dict[str, Callable[..., Tile]] = {
     "kerbs": kerbs,
     "narrow_beams": narrow_beams,
 }
-"""By the name that ``isaaclab.terrains`` has for it."""
+"""Kinds by the name that ``isaaclab.terrains`` has for them."""
 
 
 def parameters(kind: str) -> dict[str, inspect.Parameter]:

@@ -55,7 +55,7 @@ class Draws:
         return torch.Generator().manual_seed(self._seed)
 
     def uniform(self, low: float, high: float, count: int) -> np.ndarray:
-        """Of torch, float32, (count,)."""
+        """Uniform draws of torch, float32, (count,)."""
         import torch
 
         return torch.zeros((count, 3))[:, 2].uniform_(low, high, generator=self.torch).numpy()

@@ -1,4 +1,4 @@
-"""What the preset ``cpu`` changes of a task on rough ground: Isaac Lab's values ask for a hundred million steps."""
+"""Changes of the preset ``cpu`` to a task on rough ground, where Isaac Lab's values take a hundred million steps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _eased(sub: SubTerrain, height: float) -> SubTerrain:
 
 
 def _metres(value: Any, height: float) -> Any:
-    """In whole centimetres."""
+    """Text in whole centimetres."""
     if isinstance(value, tuple):
         return tuple(_metres(each, height) for each in value)
     return round(value * height, 2)

@@ -37,7 +37,7 @@ def weights(value):
 
 
 def rounds(world, count, first=0, pause=0.0):
-    """What the rollouts of ``count`` updates were sampled with, and their numbers."""
+    """Versions of the weights that sampled the rollouts of ``count`` updates, and their numbers."""
     found = []
     for k in range(first, first + count):
         rollout = world.sample(2, 3)

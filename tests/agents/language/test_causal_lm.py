@@ -355,7 +355,7 @@ def answers(prompts=4, each=6, seed=0):
 
 
 def counted(model):
-    """How many tokens the decoder of ``model`` reads from now on, in a list."""
+    """List that collects the number of tokens in each call of the decoder of ``model`` from now on."""
     found = []
     model.get_input_embeddings().register_forward_hook(lambda _module, inputs, _output: found.append(inputs[0].numel()))
     return found

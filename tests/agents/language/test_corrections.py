@@ -50,7 +50,7 @@ def test_importance_weights_by_hand(arguments, expected, outside):
 
 
 def test_weights_turn_the_engine_s_mean_into_the_trainer_s():
-    """What importance weights are for: an average over the engine's samples, as if the trainer had drawn them."""
+    """Importance weights turn an average over the engine's samples into one over the trainer's."""
     engine, trainer = tensor([0.7, 0.2, 0.1]).double(), tensor([0.4, 0.3, 0.3]).double()
     reward = tensor([1.0, -2.0, 6.0]).double()
     samples = torch.multinomial(engine, 200_000, replacement=True, generator=torch.Generator().manual_seed(0))[:, None]

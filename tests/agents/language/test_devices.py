@@ -60,7 +60,7 @@ def tiny(lora: bool = False, flash: bool = False) -> Any:
 
 
 def flash_attention(module: Any, query: Any, key: Any, value: Any, mask: Any, **settings: Any) -> Any:
-    """What transformers asks flash attention for, and its refusal of float32; sequences in a row do not see others."""
+    """Stand-in for flash attention that refuses float32, as it does; sequences in a row do not attend to others."""
     if (target := get_target_dtype(query, module)) is not None:
         query, key, value = (part.to(target) for part in (query, key, value))
     if query.dtype == torch.float32:

@@ -1,4 +1,4 @@
-"""What the presets are, and that each of them learns."""
+"""Presets: their settings, and that each of them learns."""
 
 from dataclasses import replace
 

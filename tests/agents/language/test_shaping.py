@@ -1,4 +1,4 @@
-"""What answers earn: the details of "The N+ implementation details of RLHF with PPO" (Huang et al. 2024), one each."""
+"""Rewards of answers: the details of "The N+ implementation details of RLHF with PPO" (Huang et al. 2024), one each."""
 
 import pytest
 import torch

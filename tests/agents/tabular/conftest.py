@@ -18,7 +18,7 @@ Table = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 
 
 class TableEnv(gymnasium.Env):
-    """What ``table`` says, beginning in a random one of the states ``first``."""
+    """Environment of a ``table``, beginning in a random one of the states ``first``."""
 
     def __init__(self, table: Table, first: list[int]):
         self.P, self.first = table, first

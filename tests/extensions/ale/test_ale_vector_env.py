@@ -187,7 +187,7 @@ def test_memory_is_the_consoles():
 
 
 def shares(size: int) -> np.ndarray:
-    """What each of ``size`` pixels contributes to each of 84, by the length they have in common (84, size)."""
+    """Weight of each of ``size`` pixels in each of 84, by the length they have in common (84, size)."""
     edges, width = np.arange(size), size / 84
     left = np.arange(84)[:, None] * width
     return np.clip(np.minimum(edges + 1, left + width) - np.maximum(edges, left), 0, None) / width

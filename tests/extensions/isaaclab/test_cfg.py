@@ -1,4 +1,4 @@
-"""What can be decided about a configuration without Isaac Lab: releases, assets, terrains."""
+"""Configurations, as far as they do not need Isaac Lab: releases, assets, terrains."""
 
 from dataclasses import replace
 from types import SimpleNamespace

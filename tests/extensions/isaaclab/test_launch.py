@@ -1,4 +1,4 @@
-"""What is decided before a simulator starts."""
+"""Decisions before a simulator starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed, made up from metadata folders on the path; nothing of Isaac Lab is imported."""
+"""Checks of installations, made up from metadata folders on the path; nothing of Isaac Lab is imported."""
 
 from __future__ import annotations
 

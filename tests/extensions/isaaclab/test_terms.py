@@ -24,7 +24,7 @@ BODIES_BREADTH_FIRST = (
 
 
 class Proxy:
-    """What Isaac Lab 3.0's data are: ``.torch`` is the tensor, and nothing else may be relied upon."""
+    """Copy of Isaac Lab 3.0's data: ``.torch`` is the tensor, and nothing else may be relied upon."""
 
     def __init__(self, tensor):
         self.torch = tensor

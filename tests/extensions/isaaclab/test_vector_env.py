@@ -269,7 +269,7 @@ def ready() -> IsaacLabVectorEnv:
 
 
 def step_by_itself(env: IsaacLabVectorEnv, steps: int) -> None:
-    """What the environment does without us, and the observations that it must make once more where anything ends."""
+    """Step the environment by itself, and compute the observations once more where an episode ends."""
     for step in range(1, steps + 1):
         env.isaac.step(torch.zeros(16, 3))
         if step % LIMIT == 0:

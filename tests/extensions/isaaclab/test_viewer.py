@@ -1,4 +1,4 @@
-"""What is shown of a simulation, and what that needs: decided before one starts."""
+"""Ways to show a simulation, and their requirements: decided before one starts."""
 
 from __future__ import annotations
 

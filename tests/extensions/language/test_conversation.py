@@ -21,7 +21,7 @@ REWRITING = (
     "{% else %}<{{ m.role }}>{{ m.content }}<end>{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
 )
-"""What Qwen3's template does: thoughts of earlier turns go, and the last answer gets empty ones."""
+"""Template that rewrites earlier turns as Qwen3's does: their thoughts go, and the last answer gets empty ones."""
 TEXTS = [
     "how many? be brief",
     "it is 34.",
@@ -68,7 +68,7 @@ def test_an_answer_ends_and_is_read_without_its_end(tokenizer):
     ],
 )
 def test_a_tools_reply_continues_the_conversation_as_the_template_would(tokenizer, template, text):
-    """What stands between two answers is exactly what the template writes there."""
+    """Text between two answers is exactly what the template writes there."""
     if template:
         tokenizer.chat_template = template
     conversation = Conversation(tokenizer)

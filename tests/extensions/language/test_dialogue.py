@@ -52,7 +52,7 @@ def test_what_a_tool_wrote_is_not_the_models_choice():
 
 
 def test_a_template_that_rewrites_earlier_turns_changes_nothing_that_was_said():
-    """What is trained on is what the model saw as it chose each token."""
+    """Training uses the tokens that the model saw as it chose each of them."""
     conversation, engine, prompt = setup(THOUGHT, DONE, texts=[f"{THOUGHT} {DONE} how many?", *TEXTS])
     conversation.tokenizer.chat_template = REWRITING
     conversation = engine.conversation = Conversation(conversation.tokenizer)

@@ -24,7 +24,7 @@ def feet(env):
 
 
 def creep(**options):
-    """How far the feet of a robot slide in three seconds of standing [m], after one second to settle."""
+    """Largest slide of a robot's feet in three seconds of standing [m], after one second to settle."""
     env = make_env(quiet_task(), 1, num_threads=1, **options)
     env.reset()
     for step in range(200):

@@ -1,4 +1,4 @@
-"""What terms read, against MuJoCo's own sensors and against sequences written by hand."""
+"""State that terms read, against MuJoCo's own sensors and against sequences written by hand."""
 
 import mujoco
 import numpy as np

@@ -65,7 +65,7 @@ def refused(capsys: Any, *words: str) -> str:
         (["b", "--robot", "spot", "--interface", "lo"], "unknown robot 'spot': known are unitree-g"),
         (["b", "--robot", "ros2", "--interface", "lo"], "--config robot.yaml"),
         (["--excite", "30", "--robot", "unitree-go2", "--interface", "eth99", "--yes"], "no network interface 'eth99'"),
-        (["--excite", "30", *GO2], "there is no terminal to ask on"),
+        (["--excite", "30", *GO2], "no terminal to ask on: add --yes"),
         (["--excite", "5", "--yes", *GO2], "give it at least 10 s"),
         (["--excite", "30", "--yes", "--log", "no.txt", *GO2], "no.txt"),
         (["--excite", "30", "--yes", *GO2], "no program offers rt/lowstate"),

@@ -76,7 +76,7 @@ def test_against_its_own_bundle_with_a_page(flown, lean, tmp_path, capsys):
 
 
 def test_a_changed_record_is_exit_code_one(flown, lean, tmp_path, capsys):
-    """What the very bundle that flew does not compute was computed by something that is broken."""
+    """Record of the very bundle that flew, which that bundle does not reproduce."""
     flight = read_flight(flown)
     log = open_flight(tmp_path / "a.mcap", flight.joint_names, {"hardware": "x"}, realtime=False, bundle=lean)
     for k in range(len(flight.state)):

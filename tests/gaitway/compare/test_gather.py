@@ -1,4 +1,4 @@
-"""Which runs are compared: the finished, whole and chosen ones; every other is named with its reason."""
+"""Choice of the runs to compare: the finished, whole and chosen ones; every other is named with its reason."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ OLD = {
     "kl_estimator": "k3",
     "kl_importance": False,
 }
-"""What stood in the optimiser of every run, before surrogates had settings of their own."""
+"""Optimiser settings of every run before surrogates had settings of their own."""
 
 
 @pytest.mark.parametrize(

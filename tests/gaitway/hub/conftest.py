@@ -37,6 +37,6 @@ def shelf(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where bundles are pulled to."""
+    """Folder of pulled bundles."""
     monkeypatch.setenv("GAITWAY_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "bundles"

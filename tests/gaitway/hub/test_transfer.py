@@ -170,7 +170,7 @@ STRANGE = {
 @pytest.mark.hostile("untrusted files")
 @pytest.mark.parametrize("name", STRANGE)
 def test_what_does_not_belong_is_refused_by_name(shelf, tmp_path, capsys, monkeypatch, name):
-    """Whether it only lies there or the index lists it; on either way."""
+    """Strange files are refused in both directions, listed in the index or not."""
     monkeypatch.chdir(tmp_path)
     stand = shelf / "stand"
     (stand / name).write_bytes(STRANGE[name])

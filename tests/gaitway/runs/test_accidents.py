@@ -1,4 +1,4 @@
-"""What happens to run folders: two writers, damaged and missing files, edits."""
+"""Accidents of run folders: two writers, damaged and missing files, edits."""
 
 from __future__ import annotations
 
@@ -394,7 +394,7 @@ def test_an_edited_configuration_is_refused_and_the_difference_named(run, capsys
     edit(run, "seed: 0", "seed: 7")
     assert resume(run, "total_steps=200") == 2
     said = capsys.readouterr().err
-    assert "config.yaml is not what the run was trained with: seed was 0 and is 7" in said
+    assert "config.yaml" in said and "seed was 0 and is 7" in said
     assert "(and 1 more: agent.num_steps)" in said and "Put it back to continue the run" in said
     assert iterations(run) == list(range(1, 11))
 

@@ -1,4 +1,4 @@
-"""Where a result came from."""
+"""Provenance of a result."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""What is recorded of a robot's episodes, and the examination that ends its training."""
+"""Records of a robot's episodes, and the examination that ends its training."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is said while something takes its time."""
+"""Progress messages."""
 
 from __future__ import annotations
 

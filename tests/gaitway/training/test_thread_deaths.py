@@ -65,7 +65,7 @@ def test_of_the_learner(tmp_path, capsys, monkeypatch):
 
 
 def test_between_two_pieces_of_work_there_is_no_endless_wait(monkeypatch):
-    """Where a pool's thread dies, not its work, there is no result and never will be."""
+    """Death of a pool's thread, not of its work: there is no result and never will be."""
     monkeypatch.setattr("gaitway_agents.core.threads.LOOK", 0.05)
     monkeypatch.setattr(pools._WorkItem, "run", dying(pools._WorkItem.run, 2, "doomed"))
     with ThreadPoolExecutor(1, "doomed") as pool:

@@ -1,4 +1,4 @@
-"""What a policy estimates for itself stands beside the truth on the pages of walkers and flights."""
+"""Estimates of the policy stand beside the truth on the pages of walkers and flights."""
 
 from __future__ import annotations
 

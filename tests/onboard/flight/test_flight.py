@@ -1,4 +1,4 @@
-"""What is recorded comes back bit by bit, in a file that other programs read, within its bound."""
+"""Records come back bit by bit, in a file that other programs read, within its bound."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 DT, LIES = 0.002, 1.0
 """Of a state, and when the lies begin [s]."""
 Lie = Callable[[Signals, Signals, float], None]
-"""What becomes of a reading, the one of the moment the lie began, and the time since then [s]."""
+"""Change of a reading, given the one of the moment the lie began, and the time since then [s]."""
 
 
 class Walker:
@@ -89,7 +89,7 @@ class Walker:
         return None
 
     def command(self, signals: Signals, torque: np.ndarray) -> Command:
-        """What asks for ``torque`` in the state that comes next."""
+        """Command that asks for ``torque`` in the next state."""
         targets = signals.joint_pos + (torque + self.kd * signals.joint_vel) / self.kp
         return Command(targets, self.kp, self.kd, False)
 

@@ -82,7 +82,7 @@ class HandRobot:
             responses.send(encode(RESPONSE, {"header": header, "data": answer[1]}))
 
     def commands(self) -> list[Message]:
-        """What came since the last call, each with the right checksum."""
+        """Commands since the last call, each with the right checksum."""
         found = [layout_of(self._command).read(payload) for _, payload in self._commands.take_all()]
         assert all(check(message) for message in found)
         return found

@@ -67,7 +67,7 @@ def driver(bus: DdsBus, **options) -> UnitreeRobot:
 
 
 def reads(robot: UnitreeRobot, until, wrong: float):
-    """What is read until ``until`` is true of it; never with a joint at ``wrong`` [rad]."""
+    """Last reading, for which ``until`` is true; fails on a joint at ``wrong`` [rad]."""
     deadline = time.monotonic() + PATIENCE
     while not until(signals := robot.read()):
         assert time.monotonic() < deadline, "waited in vain"

@@ -1,4 +1,4 @@
-"""Who is on a robot's topics: states of one writer alone, commands of one alone, and nobody who is asked notices."""
+"""Writers and readers on a robot's topics: states of one writer, commands of one, and questions that disturb no one."""
 
 from __future__ import annotations
 

@@ -36,6 +36,6 @@ def dds_object(kind: Kind, value: Any) -> Any:
 
 
 def dds_bytes(kind: Struct, value: Any) -> bytes:
-    """What cyclonedds puts on the wire for it, padded to words as it does when it writes."""
+    """Bytes that cyclonedds puts on the wire for it, padded to words as it does when it writes."""
     data = dds_object(kind, value).serialize()
     return data.ljust(len(data) + -len(data) % 4, b"\0")

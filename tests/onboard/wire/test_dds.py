@@ -39,7 +39,7 @@ def buses(dds_domain):
 
 
 def eventually(condition):
-    """What ``condition`` returns as soon as it is true."""
+    """Result of ``condition`` as soon as it is true."""
     deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"

@@ -24,7 +24,7 @@ def corrupted(kind, count):
 
 
 def survives(read, payloads):
-    """How many were refused."""
+    """Number of refused payloads; other errors fail."""
     refused = 0
     for payload in payloads:
         try:

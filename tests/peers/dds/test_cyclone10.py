@@ -68,7 +68,7 @@ def test_both_directions_flow_and_nobody_crashes(dds_domain):
 
 
 def test_octets_as_uint8_kill_the_peer(dds_domain):
-    """Why :mod:`gaitway_onboard.wire.messages` declares them as ``byte``."""
+    """Reason why :mod:`gaitway_onboard.wire.messages` declares them as ``byte``."""
     with running_peer(dds_domain) as (peer, _):
         subprocess.run([sys.executable, str(HERE / "uint8_writer.py"), str(dds_domain)], timeout=PATIENCE, check=True)
         assert peer.wait(PATIENCE) == -11

@@ -1,4 +1,4 @@
-"""What must never be done: octets as ``uint8`` on Cyclone 11. ``python uint8_writer.py DOMAIN``"""
+"""Mistake that kills a peer: octets as ``uint8`` on Cyclone 11. ``python uint8_writer.py DOMAIN``"""
 
 import sys
 import time

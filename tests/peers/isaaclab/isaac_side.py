@@ -1,4 +1,4 @@
-"""What Isaac Lab's functions look at, filled from a :class:`TensorWorld`.
+"""Data that Isaac Lab's functions look at, filled from a :class:`TensorWorld`.
 
 Joints and bodies are in PhysX's order (breadth-first, feet last), not in Gaitway's: equality then also shows that
 neither side depends on the order.

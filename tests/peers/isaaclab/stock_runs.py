@@ -166,7 +166,7 @@ def write_run(out: Path, env_cfg: Any, agent_cfg: Any, joints: list[str], *, des
 
 
 def make_env(env_cfg: Any, joints: list[str]) -> Any:
-    """What managers and terms look at, with the pose and the height scanner of ``env_cfg``."""
+    """Environment for managers and terms, with the pose and the height scanner of ``env_cfg``."""
     count = len(joints)
     pose = torch.zeros(N, count)
     ids, _, values = resolve_matching_names_values(env_cfg.scene.robot.init_state.joint_pos, joints)

@@ -22,7 +22,7 @@ PREFIXES = {
     "h1": "H1",
     "g1": "G1",
 }
-"""How the configuration classes of each robot begin."""
+"""Prefixes of the names of each robot's configuration classes."""
 
 
 def robot_of(task: str) -> str:

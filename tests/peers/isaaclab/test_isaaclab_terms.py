@@ -43,7 +43,7 @@ def env(world):
 
 @pytest.fixture(scope="module", params=["states", "adapter"])
 def seen(request, world):
-    """What our terms are given."""
+    """World that our terms are given."""
     return world if request.param == "states" else IsaacLabWorld(gaitway_env(world, None), ANYMAL_C)
 
 

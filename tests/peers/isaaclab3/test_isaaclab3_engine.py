@@ -1,4 +1,4 @@
-"""What ``gaitway validate --engine`` records in Isaac Lab: feet on the ground, the weight on them, friction as told."""
+"""Recordings of ``gaitway validate --engine`` in Isaac Lab: feet on the ground, their load, friction as told."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,8 @@ STEPS, CLIP = 20, 1.5
 
 
 def train(env, task_id: str, folder: Path, recurrent: bool):
-    """What ``isaaclab train`` does: the runner's own learning and checkpoint, the configurations; the policy to run."""
+    """Train as ``isaaclab train`` does: the runner's own learning and checkpoint, the configurations; the policy to
+    run."""
     from isaaclab_rl.entrypoints.common import dump_train_configs
     from isaaclab_rl.rsl_rl import (
         RslRlRNNModelCfg,

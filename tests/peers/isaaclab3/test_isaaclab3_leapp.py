@@ -14,7 +14,7 @@ OURS = "velocity-{}-anymal-c"
 
 
 def isaaclab_package(env, task_id, folder):
-    """What ``isaaclab leapp export`` does, with an actor as its runner makes it."""
+    """Package as ``isaaclab leapp export`` makes it, with an actor as its runner makes it."""
     import gymnasium as gym
     from isaaclab.utils.leapp import patch_env_for_export
     from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper, create_rsl_rl_runner, handle_deprecated_rsl_rl_cfg

@@ -42,7 +42,7 @@ def test_managers_of_both_agree_on_every_step(lab, make, physics, terrain):
     compute, calls = env.reward_manager.compute, []
 
     def compute_both(dt):
-        """Where the environment computes rewards: after the physics, before any reset."""
+        """Compute both rewards where the environment does: after the physics, before any reset."""
         ours, other = compute(dt).clone(), theirs["rewards"].compute(dt)
         torch.testing.assert_close(
             env.reward_manager._step_reward, theirs["rewards"]._step_reward[:, rows], **TOLERANCE
@@ -72,7 +72,7 @@ def test_managers_of_both_agree_on_every_step(lab, make, physics, terrain):
 
 
 def rollout(env, steps=40):
-    """What ``steps`` random steps give: observations, rewards, terminations, time-outs and joint angles of each."""
+    """Observations, rewards, terminations, time-outs and joint angles of each of ``steps`` random steps."""
     env.reset()
     env.episode_length_buf[0] = env.max_episode_length - 20  # one reset on the way
     generator, found = torch.Generator().manual_seed(0), []

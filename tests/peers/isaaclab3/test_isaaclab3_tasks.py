@@ -157,7 +157,7 @@ def test_the_extension_file_has_all_that_isaac_lab_s_template_has():
 @pytest.mark.quick
 @pytest.mark.parametrize("name", names("3.0"))
 def test_every_setting_of_a_registered_task_loads(lab, name):
-    """What the test that Isaac Lab's template makes for a project asks of its tasks, and that nothing named fails."""
+    """Check of the test that Isaac Lab's template makes for a project, and that every named setting loads."""
     from isaaclab_tasks.utils import load_cfg_from_registry
 
     spec = gymnasium.spec(env_id(name))

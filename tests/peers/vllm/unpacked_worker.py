@@ -1,4 +1,4 @@
-"""What vLLM's CPU build must not do to weights, in the processes of tensor parallelism; GPUs need nothing of it."""
+"""Worker of tensor parallelism that keeps vLLM's CPU build from packing weights; GPUs do not need it."""
 
 from gaitway_language.engines.vllm import _unpacked
 from vllm.model_executor.layers import utils

@@ -32,7 +32,7 @@ MIRRORS = {"both": list(ANYMAL_C.mirrors.values()), "left-right": list(ROBOTS["g
 
 
 def walks(told: Tensor) -> Tensor:
-    """What a robot does that is a little slow, slower while it turns, and drifts as curves do: vx, vy, yaw rate."""
+    """Velocities (vx, vy, yaw rate) of a robot that is slow, slower while it turns, and drifts as curves do."""
     x, y, yaw = told.T
     slow = 0.9 - 0.05 * yaw.abs() - 0.02 * x**2
     return torch.stack((slow * x, 0.85 * y + 0.04 * x * yaw, 0.93 * yaw + 0.05 * x * y), 1)

@@ -70,7 +70,7 @@ def test_observations_and_actions_agree_over_whole_episodes(
 
 
 def signals_of(env: gaitway_mujoco.env.MujocoVectorEnv, row: int, order: np.ndarray) -> Signals:
-    """What this robot's sensors would report, in an order of their own."""
+    """Signals that this robot's sensors would report, in an order of their own."""
     robot = env.world.robot
     return Signals(
         joint_pos=robot.joint_pos[row].numpy()[order],

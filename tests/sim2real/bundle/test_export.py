@@ -1,4 +1,4 @@
-"""What leaves simulation equals what was trained, or does not leave."""
+"""Exported policies equal the trained ones, or are refused."""
 
 from __future__ import annotations
 

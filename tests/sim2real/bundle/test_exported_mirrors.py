@@ -1,4 +1,4 @@
-"""What leaves simulation treats left as right, and front as back, where the robot's mirrors say so."""
+"""Exported policies treat left as right, and front as back, where the robot's mirrors say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy estimates for itself leaves simulation with it, in SI units, through every runtime."""
+"""Estimates of a policy are exported with it, in SI units, through every runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the checks: plain recordings of bundles, other policies, bad input, the command."""
+"""Diagnosis around the checks: plain recordings of bundles, other policies, bad input, the command."""
 
 from __future__ import annotations
 

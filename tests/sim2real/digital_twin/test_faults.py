@@ -123,7 +123,7 @@ LIES = {
     Fault.POWER: set(),
     Fault.MOTOR: set(),
 }
-"""What each says otherwise than it is; nothing where the robot is otherwise than it was told."""
+"""Readings that each fault falsifies; none where the robot itself differs from its reports."""
 READINGS = ("joint_pos", "joint_vel", "joint_torque", "imu_quat_wxyz", "gyro", "accelerometer")
 
 
@@ -164,7 +164,7 @@ BROKEN = {
         told.joint_torque[joint] == pytest.approx(twin.drives.stuck.get(joint, 1e9), rel=1e-5)
     ),
 }  # fmt: skip
-"""How each shows."""
+"""Symptom of each fault."""
 
 
 @pytest.mark.parametrize("fault", BROKEN)

@@ -20,7 +20,7 @@ def bundle_of(folder, **changes):
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory):
-    """What the rightly described policy did."""
+    """Recording of the rightly described policy."""
     folder = tmp_path_factory.mktemp("right")
     path = folder / "recording.npz"
     record_bundle(bundle_of(folder), seconds=1.5, envs=4).save(path)

@@ -176,7 +176,7 @@ def test_the_tree_has_attributes_children_and_code():
 
 
 def refused(content: bytes) -> str:
-    """What is said of an archive that is read, and whose network is none that is known."""
+    """Message about an archive that is read, and whose network is unknown."""
     root = read_torchscript(content, "policy.pt")
     with pytest.raises(UnknownNetwork) as error:
         network_of(root)

@@ -1,4 +1,4 @@
-"""What a policy estimates for itself is printed, recorded and replayed beside the simulation's truth."""
+"""Estimates of a policy are printed, recorded and replayed beside the simulation's truth."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Adversary:
         self._output = ADVERSARIES[kind][1]
 
     def __call__(self, targets: Array) -> Array:
-        """What is sent in place of ``targets`` [rad], (J,)."""
+        """Targets to send in place of ``targets`` [rad], (J,)."""
         found = self._output(self, targets)
         self.steps += 1
         return found
@@ -81,7 +81,7 @@ ADVERSARIES: dict[str, tuple[str, Output]] = {
     "NaN": ("not a number, everywhere", lambda policy, targets: np.full(len(targets), np.nan)),
     "one NaN": ("the policy's own output, but one joint after the other not a number", _one_nan),
 }
-"""What each does, in words and in numbers."""
+"""Adversaries: a description and an output of each."""
 
 
 def perform(bundle: Path, kind: str, quirks: Quirks, seconds: float) -> Performance:

@@ -173,7 +173,7 @@ def test_a_second_deployment_that_does_not_look_fails(go2_bundle, monkeypatch):
 
 
 def test_states_that_are_believed_of_anybody_fail(go2_bundle, monkeypatch):
-    """What the audit takes for the robot does not depend on what the transport does."""
+    """The audit finds the robot without the transport's help."""
     monkeypatch.setattr(Source, "counts", lambda source, writer: True)
     monkeypatch.setattr(Source, "strangers", lambda source: ())
     trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble("second-robot"), Mode.RAMP, quirks=Quirks())

@@ -1,4 +1,4 @@
-"""What a flight says of itself, on flights whose numbers are known."""
+"""Summaries of flights whose numbers are known."""
 
 from __future__ import annotations
 

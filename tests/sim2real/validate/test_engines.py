@@ -1,4 +1,4 @@
-"""What another engine is told and what is made of its recording, with MuJoCo in the place of the other engine."""
+"""Conditions for another engine and its recording, with MuJoCo in the place of the other engine."""
 
 from __future__ import annotations
 

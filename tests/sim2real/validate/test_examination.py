@@ -1,4 +1,4 @@
-"""What runs first, and how long the rest will take."""
+"""Order of the runs, and the remaining time."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_policy_in_memory_is_the_exported_one(task: Task, actor: nn.Module, ex
 
 
 def test_targets_are_clipped_as_in_a_bundle() -> None:
-    """Where Gaitway drives the real robot, to the joints' ranges."""
+    """Clipping to the joints' ranges, for robots that Gaitway drives."""
     task = get_task("velocity-flat-go2-blind")
     assert task.actions.clip is None
     contract, policy = in_memory(task, Constant(50.0))

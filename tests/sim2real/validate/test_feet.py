@@ -1,4 +1,4 @@
-"""What is recorded of the feet at every physics step, against what is known of the robots' motion."""
+"""Recordings of the feet at every physics step, against the known motion of the robots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program in the sandbox can do, and what it cannot."""
+"""Abilities of a program in the sandbox, and their bounds."""
 
 import socket
 import subprocess

@@ -173,7 +173,7 @@ def test_a_function_is_a_tool_with_a_schema():
 
 
 AS_A_PATTERN = re.compile(r"<tool>\s*(\w+)\s*:(.*?)</tool>|<tool_call>(.*?)</tool_call>", re.DOTALL)
-"""What a call is, in one pattern: plain to read, and quadratic in what looks like many starts."""
+"""Call as one pattern: plain to read, and quadratic in text with many apparent starts."""
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What Pony learns: to follow velocity commands on flat ground."""
+"""Pony's task: to follow velocity commands on flat ground."""
 
 from dataclasses import replace
 

@@ -35,7 +35,7 @@ POSES: dict[str, dict[str, float]] = {
 }  # fmt: skip
 """Default poses of holosoma's robots [rad]; none of them is in the metadata."""
 SCALES = {"g1": (0.25, 0.05), "t1": (1.0, 0.1)}
-"""Of ``base_ang_vel`` and ``dof_vel``."""
+"""Scales of ``base_ang_vel`` and ``dof_vel``."""
 TERMS = {
     "base_ang_vel": "base_ang_vel", "base_lin_vel": "base_lin_vel", "projected_gravity": "projected_gravity",
     "joint_pos": "joint_pos_rel", "joint_vel": "joint_vel_rel", "joint_pos_rel": "joint_pos_rel",

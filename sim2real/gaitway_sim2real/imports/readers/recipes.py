@@ -40,17 +40,17 @@ class Match:
     observation: int
     action: int
     named: bool = True
-    """Whether the name alone says what it is; otherwise the folder must be its own too."""
+    """True if the name alone identifies it; otherwise the folder must match too."""
 
     def may_be(self, path: Path) -> bool:
-        """Whether ``path`` has the name."""
+        """True if ``path`` has the name."""
         folders = Path(self.below).parts
         return path.name == self.file and (self.named or path.absolute().parent.parts[-len(folders) :] == folders)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How the policies of one robot in one source are run."""
+    """Recipe that runs the policies of one robot in one source."""
 
     name: str
     match: Match
@@ -61,7 +61,7 @@ class Recipe:
     data: Mapping[str, Any] = field(repr=False)
 
     def description(self, file: str) -> Description:
-        """How the network in ``file`` is run."""
+        """Description of the network in ``file``."""
         return description_from(self.data, f"recipe {self.name}", family="recipes", network={"file": file})
 
     def widths_of(self, path: Path) -> tuple[int, int]:
@@ -75,7 +75,7 @@ class Recipe:
 
 
 def names() -> list[str]:
-    """Of all recipes."""
+    """Names of all recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 

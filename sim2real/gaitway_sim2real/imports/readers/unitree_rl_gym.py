@@ -100,7 +100,7 @@ WAIST_STIFFNESS = {
     ".*": 20.0,
 }
 WAIST_DAMPING = {"waist.*|torso.*": 3.0, ".*(shoulder|elbow).*": 2.0, ".*": 1.0}
-"""Of ``deploy_real/configs/g1.yaml`` and ``h1.yaml``."""
+"""Damping in ``deploy_real/configs/g1.yaml`` and ``h1.yaml``."""
 
 
 def _said(path: Path) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What an examination counts of answers with tools: what the model said, and of that the part that is judged."""
+"""Answers with tools in an examination: the model's own words count, and only their final part is judged."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""What is wrong is named with its fix, before a model is loaded or a folder made."""
+"""Mistakes are named with their fix, before a model is loaded or a folder made."""
 
 import json
 
@@ -15,7 +15,7 @@ def written(path, rows):
 
 
 def refused(argv, out, capsys):
-    """What the command says as it refuses; nothing is left behind."""
+    """Message of the command's refusal; no files are left behind."""
     code, _, err = ours([*argv, "--out", out], capsys)
     assert code == 2, err
     assert not out.exists()

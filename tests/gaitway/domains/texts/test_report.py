@@ -1,4 +1,4 @@
-"""What a report says that a reward added: nothing that the first run could do already."""
+"""Gain that a report attributes to a reward: only what the first run could not do already."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What models of real size are computed in and learn at, unless told otherwise; told without a GPU and without them."""
+"""Default precision and learning rate of models of real size, with and without a GPU."""
 
 import pytest
 import torch
