@@ -39,8 +39,8 @@ setup: $(READY)  ## make the virtual environment and install everything
 
 # With extras $(1) and stamps $(2). Of uv's two ways to choose among several indexes, the one that pip has.
 define INSTALL
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || { \
-	  echo "Gaitway needs Python 3.11 or 3.12, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { \
+	  echo "Gaitway needs Python 3.11, 3.12 or 3.13, and '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
 	       "install one and run make PYTHON=python3.11 $(ASKED)" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 	  echo "'$(PYTHON)' cannot make virtual environments: install its venv package" \
