@@ -13,6 +13,7 @@ ASKED ?= $(MAKECMDGOALS)
 BIN := $(VENV)/bin
 WALKER := $(VENV)/.gaitway-walker
 READY := $(VENV)/.gaitway-installed
+SITE := $(VENV)/.gaitway-site
 UV := $(shell command -v uv 2>/dev/null)
 
 WALKER_EXTRAS := train,mujoco
@@ -28,7 +29,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup walk reason test test-slow suite-slow environments lint format bench clean FORCE
+.PHONY: help setup walk reason test test-slow suite-slow environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +66,9 @@ $(WALKER): pyproject.toml constraints.txt
 # Everything includes what walking needs.
 $(READY): pyproject.toml constraints.txt
 	$(call INSTALL,$(EXTRAS),$(READY) $(WALKER))
+
+$(SITE): pyproject.toml constraints.txt
+	$(call INSTALL,site,$(SITE))
 
 # ---- a walking robot; it shows each command, which a user would type -----------------------------------------------
 
@@ -160,6 +164,14 @@ format: $(READY)  ## let ruff mend what it can
 
 bench: $(READY)  ## measure the figures of docs/benchmarks.md on this machine
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# ---- the documentation site ----------------------------------------------------------------------------------------
+
+# Building needs no network; only the page that drives a robot and a diagram need scripts, which npm fetches once.
+site: $(SITE)  ## build the documentation site in site/; broken links are errors
+	$(BIN)/python docs/tools/fetch_scripts.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "the site is in site/: look at it with $(BIN)/python -m http.server --bind 127.0.0.1 -d site 8000"
 
 clean:  ## remove the virtual environment and caches; runs/ stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ import html
 import posixpath
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,6 @@ import public_api
 import robot_pages
 
 ROOT = Path(__file__).parents[2]
-FROM_ELSEWHERE = {
-    "README.md": "index.md",
-    "docs/index.md": "pages.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "security.md",
-    "CHANGELOG.md": "changelog.md",
-}
-"""Pages of the site by their file in the repository, where that is not the page's own name below docs/."""
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 LANGUAGES = {".py": "python", ".xml": "xml", ".toml": "toml", ".yaml": "yaml", ".json": "json", ".md": "markdown"}
 PAGE_BYTES = 400_000
@@ -63,7 +55,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add what is generated; ``files`` has those of docs/."""
     _page_of.clear()
     _origin.clear()
-    for path, page in FROM_ELSEWHERE.items():
+    for path, page in config.extra["elsewhere"].items():
         if (old := files.get_file_from_path(page)) is not None:
             files.remove(old)
         files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
@@ -88,7 +80,9 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     """The page with links that are relative to where its file lies in the site."""
     markdown = markdown.replace(robot_pages.MARK, robot_pages.cards())
     origin = _origin.get(page.file.src_uri)
-    return markdown if origin is None else _outside_code(markdown, lambda text: LINK.sub(_relinked(origin, page), text))
+    if origin is None:
+        return markdown
+    return _indented(_outside_code(markdown, lambda text: LINK.sub(_relinked(origin, page), text)))
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
@@ -180,12 +174,34 @@ def _relinked(origin: str, page: Any) -> Callable[[re.Match[str]], str]:
     return replace
 
 
-def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
-    """``change`` applied to each line outside of fences."""
-    done, fence = [], ""
+def _lines(markdown: str) -> Iterator[tuple[str, bool]]:
+    """Lines, and whether each belongs to a fenced block."""
+    fence = ""
     for line in markdown.split("\n"):
         mark = re.match(r" {0,3}(`{3,}|~{3,})", line)
-        if mark and (not fence or mark[1].startswith(fence)):
+        ends = mark is not None and (not fence or mark[1].startswith(fence))
+        yield line, bool(fence or ends)
+        if mark is not None and ends:
             fence = "" if fence else mark[1]
-        done.append(line if fence or mark else change(line))
+
+
+def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """``change`` applied to each line outside of fences."""
+    return "\n".join(line if code else change(line) for line, code in _lines(markdown))
+
+
+def _indented(markdown: str) -> str:
+    """What belongs to an item of a list, indented by four spaces: Python-Markdown wants them, code hosts do not."""
+    done, width = [], 0
+    for line, code in _lines(markdown):
+        mark = None if code else re.match(r"([-*+]|\d+\.) +", line)
+        if mark:
+            if width and done[-1].startswith("    "):
+                done.append("")
+            width = len(mark[0])
+        elif width and line.startswith(" " * width):
+            line = " " * (4 - width) + line
+        elif line.strip():
+            width = 0
+        done.append(line)
     return "\n".join(done)
