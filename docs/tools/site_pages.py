@@ -17,6 +17,7 @@ from typing import Any
 from mkdocs.structure.files import File, InclusionLevel
 
 sys.path.insert(0, str(Path(__file__).parent))
+import browser_robot
 import fetch_scripts
 import public_api
 import robot_pages
@@ -71,7 +72,7 @@ def on_files(files: Any, config: Any) -> Any:
     _add("api/index.md", public_api.index(), files, config)
     for module in public_api.modules():
         _add(f"api/{module}.md", public_api.page(module), files, config)
-    for path, content in fetch_scripts.files():
+    for path, content in [*fetch_scripts.files(), *_robot_to_drive()]:
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -91,6 +92,13 @@ def on_post_page(output: str, *, page: Any, config: Any) -> str:
         source = posixpath.relpath("scripts/mermaid/mermaid.js", page.url or ".")
         output = output.replace("</body>", f'<script src="{source}"></script></body>')
     return output
+
+
+def _robot_to_drive() -> Iterator[tuple[str, bytes]]:
+    """Files of the page that drives a robot; none where its scripts are not, since it cannot use them."""
+    if fetch_scripts.is_there("mujoco", "onnxruntime", "three"):
+        for name, content in browser_robot.files().items():
+            yield f"drive/{name}", content
 
 
 def version() -> str:
