@@ -41,8 +41,9 @@ function command(ranges) {
 
 function steering(robot) {
   addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea, [contenteditable]") || event.ctrlKey || event.metaKey || event.altKey;
-    if (!(event.code in KEYS) || typing) return;
+    const typing = event.target.closest("input, textarea") || event.ctrlKey || event.metaKey || event.altKey;
+    const scrolls = event.code.startsWith("Arrow") && document.activeElement !== canvas;
+    if (!(event.code in KEYS) || typing || scrolls) return;
     event.preventDefault();
     event.stopImmediatePropagation(); // not the site's own keys
     held.add(event.code);
@@ -89,7 +90,8 @@ async function run() {
   const [robot, three, { Stage }] = await Promise.all([
     load(bytes), import("../scripts/three/three.module.js"), import("./stage.js"),
   ]);
-  poster.hidden = start.hidden = true;
+  start.remove();
+  poster.hidden = true;
   canvas.hidden = false;
   const stage = new Stage(three, canvas, robot), show = table(robot);
   const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
@@ -117,7 +119,7 @@ async function run() {
 }
 
 const begin = () => run().catch((error) => {
-  start.hidden = true;
+  start.remove();
   status.textContent = `It cannot be driven here: ${error.message}. This copy of the site may have been built without the ` +
     "scripts that make site fetches by npm, or the browser has no WebAssembly or WebGL 2.";
 });

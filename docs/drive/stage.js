@@ -110,6 +110,7 @@ export class Stage {
       this.elevation = Math.min(1.4, Math.max(0.03, this.elevation + 0.006 * event.movementY));
     });
     canvas.addEventListener("wheel", (event) => {
+      if (document.activeElement !== canvas) return; // the page scrolls
       event.preventDefault();
       this.distance = Math.min(8, Math.max(1.2, this.distance * Math.exp(0.001 * event.deltaY)));
     }, { passive: false });
