@@ -43,7 +43,9 @@ def in_the_page(site: Path) -> np.ndarray:
     asked = ["node", "--input-type=module", "--eval", script, str(site.resolve())]
     done = subprocess.run(asked, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"node could not run {site}/drive: was the site built with its scripts?\n{done.stderr[-1000:]}")
+        raise SystemExit(
+            f"node could not run {site}/drive: was the site built with its scripts?\n{done.stderr[-1000:]}"
+        )
     return np.array(json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -1,7 +1,7 @@
 """Scripts of others that two pages of the site need: ``python docs/tools/fetch_scripts.py`` fetches them by npm.
 
-They are no part of the repository. Each package has its exact version and the SHA-512 of its archive; one that differs is
-refused. Without npm or a network the site is built all the same, and the pages say what they lack.
+They are no part of the repository. Each package has its exact version and the SHA-512 of its archive; one that differs
+is refused. Without npm or a network the site is built all the same, and the pages say what they lack.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def index() -> str:
     lines = [
         "# Reference",
         "",
-        "Names that a package of your own may import, from their docstrings. Everything else may change without notice.",
+        "Names that a package of your own may import, from their docstrings. All others may change without notice.",
     ]
     for group, found in GROUPS.items():
         lines += ["", f"## {group}", "", "| module | holds |", "|---|---|"]

@@ -36,9 +36,9 @@ def cards() -> str:
     for name, described in own().items():
         robot = described.robot
         lines.append(
-            f"-   [![{described.title} in its default pose]({PICTURES}/{name}.jpg){{ width=320 height=240 loading=lazy }}"
-            f"](robots/{name}.md)\n\n    [{described.title}](robots/{name}.md): {robot.num_joints} joints, "
-            f"{len(robot.foot_names)} feet\n"
+            f"-   [![{described.title} in its default pose]({PICTURES}/{name}.jpg)"
+            f"{{ width=320 height=240 loading=lazy }}](robots/{name}.md)\n\n    "
+            f"[{described.title}](robots/{name}.md): {robot.num_joints} joints, {len(robot.foot_names)} feet\n"
         )
     return "\n".join([*lines, "</div>"])
 
@@ -125,7 +125,8 @@ def _actuators(described: RobotDescription) -> Iterator[str]:
         ],
     )
     if any(isinstance(law, DCMotor) for law in described.robot.actuators.values()):
-        yield "A DC motor has less torque the faster it turns: see `DCMotor` in [the reference](../api/gaitway_tasks.robots.md)."
+        reference = "[the reference](../api/gaitway_tasks.robots.md)"
+        yield f"A DC motor has less torque the faster it turns: see `DCMotor` in {reference}."
 
 
 def _joints(described: RobotDescription) -> Iterator[str]:

@@ -86,6 +86,11 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     return _indented(_outside_code(markdown, lambda text: LINK.sub(_relinked(origin, page), text)))
 
 
+def on_page_content(content: str, **_: Any) -> str:
+    """Docstrings without the marks that only Sphinx reads."""
+    return re.sub(r":(?:class|func|meth|mod|attr|data):(?=<code>)", "", content).replace("::</p>", ":</p>")
+
+
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
     """Scripts of the few pages that need one; no page fetches anything from another server."""
     if '<pre class="mermaid">' in output:
@@ -112,6 +117,7 @@ def slug(heading: str, separator: str) -> str:
 
 
 def _diagram(source: str, language: str, css_class: str, options: Any, md: Any, **kwargs: Any) -> str:
+    source = source.replace("flowchart LR", "flowchart TB", 1)  # a page is higher than wide
     return f'<pre class="mermaid"><code>{html.escape(source)}</code></pre>'
 
 

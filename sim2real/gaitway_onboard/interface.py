@@ -193,7 +193,9 @@ class StopSender(Protocol):
         """Whether the robot has acknowledged what was sent; None if this channel cannot tell."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give the channel back."""
+        ...
 
 
 def load_function(name: str) -> Callable[..., Any]:

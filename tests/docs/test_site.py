@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from gaitway_tasks.robots.known import own
 
 from .pages import ROOT
+
+sys.path.append(str(ROOT / "docs/tools"))
+import public_api
 
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 DOCS = ROOT / SITE["docs_dir"]
@@ -34,6 +41,46 @@ def test_every_page_is_in_the_navigation_once():
     expected = {elsewhere.get(page, page.removeprefix("docs/")) for page in pages | set(elsewhere)}
     found = Counter(in_navigation(SITE["nav"]))
     assert found == Counter(expected), "put every page into the nav of mkdocs.yml once"
+
+
+def source(module: str) -> Path:
+    """File of a module of ours."""
+    folders = [ROOT / folder for folder in SITE["plugins"][1]["mkdocstrings"]["handlers"]["python"]["paths"]]
+    names = [f"{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py")]
+    return next(folder / name for folder in folders for name in names if (folder / name).is_file())
+
+
+def without_docstring(node: ast.AST, name: str) -> Iterator[str]:
+    """Public classes, functions and methods of a module or class that say nothing of themselves."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, (ast.ClassDef, ast.FunctionDef)) and not inner.name.startswith("_"):
+            if not ast.get_docstring(inner):
+                yield f"{name}.{inner.name}"
+            if isinstance(inner, ast.ClassDef):
+                yield from without_docstring(inner, f"{name}.{inner.name}")
+
+
+def exported(tree: ast.Module) -> set[str]:
+    """Names in ``__all__``."""
+    found = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return set(ast.literal_eval(found[0])) if found else set()
+
+
+@pytest.mark.parametrize("module", public_api.modules())
+def test_public_names_have_docstrings(module):
+    file = source(module)
+    tree = ast.parse(file.read_text("utf-8"))
+    missing = [*([] if ast.get_docstring(tree) else [module]), *without_docstring(tree, module)]
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
+            names = {alias.name for alias in node.names} & exported(tree)
+            other = ast.parse(source(f"{package}.{node.module}").read_text("utf-8")) if names else ast.Module([], [])
+            other.body = [found for found in other.body if getattr(found, "name", "") in names]
+            missing += without_docstring(other, f"{package}.{node.module}")
+    assert not missing, "give these a docstring: a noun first, shapes, units, errors"
 
 
 def test_every_robot_has_a_picture():
