@@ -68,7 +68,7 @@ def exported(tree: ast.Module) -> set[str]:
     return set(ast.literal_eval(found[0])) if found else set()
 
 
-@pytest.mark.parametrize("module", public_api.modules())
+@pytest.mark.parametrize("module", list(public_api.modules()))
 def test_public_names_have_docstrings(module):
     file = source(module)
     tree = ast.parse(file.read_text("utf-8"))

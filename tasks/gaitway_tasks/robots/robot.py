@@ -159,6 +159,7 @@ class Robot:
         ]
 
     def replace(self, **changes: Any) -> Robot:
+        """Copy of the robot with other values for these fields."""
         return replace(self, **changes)
 
 
