@@ -58,8 +58,8 @@ PACKAGES = {
         },
     ),
     "mermaid": Package(
-        "@mermaid-js/tiny@12.0.0",
-        "ZW9YXy+3tSLPscBT+NnQO0K0qYH7BGES5nExl6Snoygey7xd2N0cO7Nq30N5k/u7gIeYoCrldyVy+VTCMWrNDQ==",
+        "@mermaid-js/tiny@11.17.2",
+        "PmFr1c5cSfNf5AngLLR98DrbvR4U5KeD7I+hQkGqG5w5Veu3QT4dG0qu9f99cpn/sKj2XxRBK0q7EL6hr9NY/A==",
         {"dist/mermaid.tiny.js": "mermaid.js", "LICENSE": "LICENSE"},
     ),
 }
@@ -89,7 +89,7 @@ def fetch(name: str) -> None:
         raise OSError("there is no npm on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            asked = ["npm", "pack", "--silent", "--ignore-scripts", package.name]
+            asked = ["npm", "pack", "--silent", "--ignore-scripts", "--fetch-retries=1", package.name]
             done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             raise OSError(f"npm gave no answer in {SECONDS} s") from None
