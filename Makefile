@@ -167,10 +167,11 @@ bench: $(READY)  ## measure the figures of docs/benchmarks.md on this machine
 
 # ---- the documentation site ----------------------------------------------------------------------------------------
 
-# Building needs no network; only the page that drives a robot and a diagram need scripts, which npm fetches once.
+# Only the page that drives a robot and a diagram need scripts from elsewhere, which npm fetches once; without them the
+# site is built all the same. With --quiet, mkdocs would not count the warnings that make it fail.
 site: $(SITE)  ## build the documentation site in site/; broken links are errors
 	$(BIN)/python docs/tools/fetch_scripts.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 	@echo "the site is in site/: look at it with $(BIN)/python -m http.server --bind 127.0.0.1 -d site 8000"
 
 clean:  ## remove the virtual environment and caches; runs/ stays

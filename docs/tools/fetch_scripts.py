@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "site-scripts"
 SECONDS = 300
 """Longest wait for one package."""
+OPTIONS = "--loglevel=error", "--ignore-scripts", "--prefer-offline", "--fetch-retries=1"
 
 
 @dataclass(frozen=True)
@@ -89,12 +90,12 @@ def fetch(name: str) -> None:
         raise OSError("there is no npm on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            asked = ["npm", "pack", "--silent", "--ignore-scripts", "--fetch-retries=1", package.name]
+            asked = ["npm", "pack", *OPTIONS, package.name]
             done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             raise OSError(f"npm gave no answer in {SECONDS} s") from None
         if done.returncode:
-            raise OSError((done.stderr.strip() or f"npm ended with code {done.returncode}").splitlines()[-1])
+            raise OSError((done.stderr.strip() or f"npm ended with code {done.returncode}").splitlines()[0])
         archive = next(Path(folder).glob("*.tgz"))
         _keep(archive, name)
 
