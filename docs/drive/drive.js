@@ -101,6 +101,7 @@ async function run() {
   status.textContent = "Steer with W, A, S, D, Q, E, the arrows or the buttons. Drag to look around, scroll to come closer.";
   canvas.focus({ preventScroll: true });
   let last = performance.now(), owed = 0, shown = 0;
+  const next = () => requestAnimationFrame((now) => frame(now).catch(fail));
   const frame = async (now) => {
     owed = Math.min(owed + (now - last) / 1000, 0.1); // a slow machine walks slower
     last = now;
@@ -112,16 +113,19 @@ async function run() {
     }
     stage.draw();
     if (now - shown > 150) { show(told); shown = now; }
-    requestAnimationFrame(frame);
+    next();
   };
-  requestAnimationFrame(frame);
+  next();
   globalThis.gaitway = robot; // to look at from the console
 }
 
-const begin = () => run().catch((error) => {
+const begin = () => run().catch(fail);
+
+function fail(error) {
   start.remove();
   status.textContent = `It cannot be driven here: ${error.message}. This copy of the site may have been built without the ` +
     "scripts that make site fetches by npm, or the browser has no WebAssembly or WebGL 2.";
-});
+}
+
 start.addEventListener("click", begin);
 if (location.hash === "#start") begin();

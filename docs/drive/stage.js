@@ -1,10 +1,10 @@
-// Drawing of a MuJoCo model by three.js: its geoms of groups 0 to 2 over a checkered floor, a camera that follows.
+// Drawing of a MuJoCo model by three.js: its geoms of groups 0 to 2 over a checkered floor, a camera that follows from behind.
 
 const PLANE = 0, SPHERE = 2, CAPSULE = 3, ELLIPSOID = 4, CYLINDER = 5, BOX = 6; // mjtGeom
 
 export class Stage {
   constructor(three, canvas, robot) {
-    Object.assign(this, { three, canvas, robot, azimuth: -2.2, elevation: 0.3, distance: 2.6 });
+    Object.assign(this, { three, canvas, robot, azimuth: Math.PI + 0.5, elevation: 0.3, distance: 2.6, heading: 0 });
     this.renderer = new three.WebGLRenderer({ canvas, antialias: true });
     this.renderer.shadowMap.enabled = true;
     this.scene = new three.Scene();
@@ -45,11 +45,14 @@ export class Stage {
       const r = turns.subarray(9 * geom, 9 * geom + 9), p = places.subarray(3 * geom, 3 * geom + 3);
       mesh.matrix.set(r[0], r[1], r[2], p[0], r[3], r[4], r[5], p[1], r[6], r[7], r[8], p[2], 0, 0, 0, 1);
     }
-    const [x, y] = data.qpos.slice(told.base_qpos, told.base_qpos + 2);
+    const [x, y, , qw, qx, qy, qz] = data.qpos.slice(told.base_qpos, told.base_qpos + 7);
+    const turned = Math.atan2(2 * (qw * qz + qx * qy), 1 - 2 * (qy * qy + qz * qz)) - this.heading;
+    this.heading += 0.04 * Math.atan2(Math.sin(turned), Math.cos(turned)); // the camera comes after
+    const azimuth = this.azimuth + this.heading;
     this.focus.set(x, y, 0.42);
     const flat = this.distance * Math.cos(this.elevation);
     this.camera.position.set(
-      x + flat * Math.cos(this.azimuth), y + flat * Math.sin(this.azimuth),
+      x + flat * Math.cos(azimuth), y + flat * Math.sin(azimuth),
       0.42 + this.distance * Math.sin(this.elevation),
     );
     this.camera.lookAt(this.focus);
