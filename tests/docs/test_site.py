@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -14,10 +15,13 @@ import pytest
 import yaml
 from gaitway_tasks.robots.known import own
 
-from .pages import ROOT
+from .checks import check
+from .pages import ROOT, Command
 
 sys.path.append(str(ROOT / "docs/tools"))
+import fetch_scripts
 import public_api
+import robot_pages
 
 SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 DOCS = ROOT / SITE["docs_dir"]
@@ -92,3 +96,22 @@ def test_the_site_fetches_nothing_from_elsewhere():
     assert SITE["theme"]["font"] is False and SITE["strict"] is True
     texts = [path.read_text("utf-8") for kind in ("css", "js") for path in DOCS.rglob(f"*.{kind}")]
     assert texts and not any("http" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", list(own()))
+def test_commands_of_a_robots_page_are_understood(name):
+    page = robot_pages.page(name)
+    commands = [line for line in page.splitlines() if line.startswith("gaitway ")]
+    assert len(commands) == 4 and all(joint in page for joint in own()[name].robot.joint_names)
+    for line, command in enumerate(commands):
+        check(Command(page=f"{name}.md", line=line, text=command))
+
+
+def test_an_archive_with_another_hash_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch_scripts, "KEPT", tmp_path / "kept")
+    archive = tmp_path / "three.tgz"
+    with tarfile.open(archive, "w:gz") as made:
+        made.add(__file__, "package/build/three.module.js")
+    with pytest.raises(fetch_scripts.WrongArchive, match="three@"):
+        fetch_scripts._keep(archive, "three")
+    assert not (tmp_path / "kept").exists() and not fetch_scripts.is_there("three")
