@@ -73,5 +73,5 @@ def index() -> str:
 
 
 def page(module: str) -> str:
-    """Page of a module, filled in by mkdocstrings."""
-    return f"# {module}\n\n::: {module}\n"
+    """Page of a module, filled in by mkdocstrings; a search finds pages of prose first."""
+    return f"---\nsearch: {{boost: 0.3}}\n---\n# {module}\n\n::: {module}\n"
