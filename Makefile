@@ -14,6 +14,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.gaitway-demo
 WALKER := $(VENV)/.gaitway-walker
 READY := $(VENV)/.gaitway-installed
+SITE := $(VENV)/.gaitway-site
 UV := $(shell command -v uv 2>/dev/null)
 
 DEMO_EXTRAS := mujoco
@@ -30,7 +31,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo walk reason test test-slow suite-slow environments lint format bench clean FORCE
+.PHONY: help setup demo walk reason test test-slow suite-slow environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -70,6 +71,9 @@ $(WALKER): pyproject.toml constraints.txt
 
 $(READY): pyproject.toml constraints.txt
 	$(call INSTALL,$(EXTRAS),$(READY) $(WALKER) $(DEMO))
+
+$(SITE): pyproject.toml constraints.txt
+	$(call INSTALL,site,$(SITE))
 
 # ---- a robot that walks already -------------------------------------------------------------------------------------
 
@@ -170,6 +174,15 @@ format: $(READY)  ## let ruff mend what it can
 
 bench: $(READY)  ## measure the figures of docs/benchmarks on this machine
 	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# ---- the documentation site ----------------------------------------------------------------------------------------
+
+# Only the page that drives a robot and a diagram need scripts from elsewhere, which npm fetches once; without them the
+# site is built all the same. With --quiet, mkdocs would not count the warnings that make it fail.
+site: $(SITE)  ## build the documentation site in site/; broken links are errors
+	$(BIN)/python docs/tools/fetch_scripts.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "the site is in site/: look at it with $(BIN)/python -m http.server --bind 127.0.0.1 -d site 8000"
 
 clean:  ## remove the virtual environment and caches; runs/ stays
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

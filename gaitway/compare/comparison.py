@@ -57,10 +57,12 @@ class Comparison:
 
     @cached_property
     def groups(self) -> list[str]:
+        """Names of the groups."""
         return list(dict.fromkeys(run.group for run in self.runs))
 
     @cached_property
     def tasks(self) -> list[str]:
+        """Names of the tasks."""
         return list(dict.fromkeys(run.task for run in self.runs))
 
     @cached_property
@@ -69,14 +71,17 @@ class Comparison:
         return [task for task in self.tasks if all(self.of(group, task) for group in self.groups)]
 
     def of(self, group: str, task: str) -> list[Run]:
+        """Runs of a group on a task."""
         return [run for run in self.runs if (run.group, run.task) == (group, task)]
 
     @property
     def metric(self) -> str:
+        """Names of what was measured, separated by commas."""
         return ", ".join(dict.fromkeys(run.series.name for run in self.runs))
 
     @property
     def protocol(self) -> str:
+        """How it was measured; different ways are separated by semicolons."""
         return "; ".join(dict.fromkeys(run.series.protocol for run in self.runs))
 
     def scores(self, group: str) -> Scores:

@@ -91,6 +91,7 @@ class RunFolder:
         return cls(path, record)
 
     def config(self) -> TrainConfig:
+        """Configuration of the run, from its ``config.yaml``."""
         return load(self.path / CONFIG_FILE)
 
     def set_config(self, config: TrainConfig) -> None:
@@ -115,6 +116,7 @@ class RunFolder:
     # ---- metrics ---------------------------------------------------------------------------------------------------
 
     def append_metrics(self, row: dict[str, Any]) -> None:
+        """Append one row to ``metrics.jsonl``."""
         self._append(METRICS, [row])
 
     def append_episodes(self, rows: list[dict[str, Any]]) -> None:
@@ -243,6 +245,7 @@ def fitting(checkpoint: Path, run: Path) -> Iterator[None]:
 
 
 def is_run(path: Path) -> bool:
+    """Whether the folder has the record of a run; :meth:`RunFolder.open` says whether it can be read."""
     return (path / RECORD).is_file()
 
 

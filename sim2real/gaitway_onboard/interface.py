@@ -193,7 +193,9 @@ class StopSender(Protocol):
         """True if the robot has acknowledged the message; None if this channel cannot tell."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give the channel back."""
+        ...
 
 
 def load_function(name: str) -> Callable[..., Any]:

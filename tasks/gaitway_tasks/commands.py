@@ -87,9 +87,11 @@ class CommandSampler:
         """Change what depends on the state of the robots."""
 
     def state_dict(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps: copies of the commands and of their timers."""
         return {name: getattr(self, name).clone() for name in self.STATE}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on where :meth:`state_dict` was."""
         for name, value in state.items():
             getattr(self, name).copy_(value)
 

@@ -148,9 +148,11 @@ class Plane(Ground):
     flat: ClassVar[bool] = True
 
     def height(self, xy: Array) -> Array:
+        """Zero [m], (N, ...)."""
         return 0.0 * xy[..., 0]
 
     def build(self, spec: Any) -> list[Any]:
+        """Add an endless plane to the world of ``spec``."""
         return [_plane(spec)]
 
 
@@ -170,18 +172,23 @@ class Slope(Ground):
 
     @property
     def title(self) -> str:
+        """For people, with the angle in degrees."""
         return f"Slope, {math.degrees(self.angle):.3g} degrees"
 
     def height(self, xy: Array) -> Array:
+        """Height x tan(angle) [m], (N, ...)."""
         return float(np.tan(self.angle)) * xy[..., 0]
 
     def normal(self, xy: Array) -> Array:
+        """Unit vector out of the slope, the same everywhere, (N, ..., 3)."""
         return _everywhere(xy, (-np.sin(self.angle), 0.0, np.cos(self.angle)))
 
     def tilt(self, xy: Array) -> Array:
+        """Turn about y by minus the angle, the same everywhere, (N, ..., 4), w x y z."""
         return _everywhere(xy, (np.cos(self.angle / 2), 0.0, -np.sin(self.angle / 2), 0.0))
 
     def build(self, spec: Any) -> list[Any]:
+        """Add an endless, tilted plane to the world of ``spec``."""
         return [_plane(spec, quat=self.tilt(np.zeros(2)))]
 
 

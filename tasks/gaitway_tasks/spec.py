@@ -170,10 +170,12 @@ class Timing:
 
     @property
     def step_dt(self) -> float:
+        """Duration of a control step [s]."""
         return self.physics_dt * self.decimation
 
     @property
     def max_episode_length(self) -> int:
+        """Control steps of a whole episode."""
         return round(self.episode_length_s / self.step_dt)
 
 
@@ -197,6 +199,7 @@ class Task:
     """Signals no sensor measures that the deployed robot estimates: ``root_lin_vel_b``, ``height_scan``."""
 
     def replace(self, **changes: Any) -> Task:
+        """Copy of the task with other values for these fields."""
         return dataclasses.replace(self, **changes)
 
     def unmeasurable_signals(self) -> dict[str, list[str]]:

@@ -119,6 +119,10 @@ class TorchVectorEnv(VectorWrapper):
         return _tensors(parts), {}
 
     def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, Tensor, dict[str, Any]]:
+        """Observations, rewards, terminations and truncations (N, ...), and what else is known, after ``actions``.
+
+        The class tells when environments restart.
+        """
         if not self._started:
             raise gymnasium.error.ResetNeeded("step() before reset(): call env.reset() first")
         choice = self._actions.read(actions.numpy(force=True))
@@ -268,6 +272,7 @@ class TorchVectorEnv(VectorWrapper):
         return {"seeds": [int(seed) for seed in np.atleast_1d(seeds)], "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where :meth:`state_dict` was, or afresh from a seed derived from it."""
         if "env" in state:
             self.env.load_state_dict(state["env"])  # type: ignore[attr-defined]
             self._returns, self._lengths = state["returns"].numpy().copy(), state["lengths"].numpy().copy()

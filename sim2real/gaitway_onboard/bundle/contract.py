@@ -94,6 +94,7 @@ class HeightScan:
 
     @property
     def num_points(self) -> int:
+        """Number of points P."""
         return math.prod(self._count(length) for length in self.size)
 
     def _count(self, length: float) -> int:
@@ -178,6 +179,7 @@ class Contract:
 
     @property
     def num_joints(self) -> int:
+        """Number of joints J."""
         return len(self.joint_names)
 
     @property
@@ -192,6 +194,7 @@ class Contract:
 
     @property
     def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in the order of the graph."""
         return tuple(signal.name for signal in self.inputs)
 
     @property
@@ -201,6 +204,7 @@ class Contract:
 
     @property
     def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, in the order of the graph."""
         return tuple(signal.name for signal in self.outputs)
 
     @property
@@ -290,6 +294,7 @@ def is_bundle(path: str | Path) -> bool:
 
 
 def sha256(content: bytes) -> str:
+    """SHA-256 of ``content`` in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 

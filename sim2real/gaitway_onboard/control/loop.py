@@ -39,6 +39,8 @@ class Period(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LoopReport:
+    """Outcome of a run of the loop."""
+
     ok: bool
     """True if the loop ran to its end or was asked to stop; False after a trip."""
     cause: str
@@ -182,6 +184,7 @@ class Schedule:
 
 
 def report(controller: Controller, overruns: int, timing: Timing | None = None) -> LoopReport:
+    """Outcome of a loop whose periods ended late ``overruns`` times."""
     return LoopReport(
         ok=not controller.failed,
         cause=controller.cause or "",

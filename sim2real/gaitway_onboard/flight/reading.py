@@ -101,10 +101,12 @@ class Flight:
 
     @property
     def robot(self) -> str:
+        """Name of the robot, "" if the recording does not say."""
         return self.metadata.get("robot", "")
 
     @property
     def hardware(self) -> str:
+        """Name for ``--robot`` of the robot that flew, "" if the recording does not say."""
         return self.metadata.get("hardware", "")
 
     @property

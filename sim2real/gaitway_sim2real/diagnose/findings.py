@@ -36,6 +36,8 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
+    """Mismatches between a bundle and a recording of its policy elsewhere."""
+
     bundle: str
     recording: str
     findings: tuple[Finding, ...]
@@ -44,9 +46,11 @@ class Diagnosis:
 
     @property
     def causes(self) -> tuple[str, ...]:
+        """Causes of the findings, each once."""
         return tuple(dict.fromkeys(finding.cause for finding in self.findings))
 
     def summary(self) -> str:
+        """Findings and checks for people, in lines."""
         lines = [f"bundle     {self.bundle}", f"recording  {self.recording}", ""]
         if not self.findings:
             lines.append("NO MISMATCH FOUND")
@@ -61,6 +65,7 @@ class Diagnosis:
         return "\n".join([*lines, "", "checks", *(f"  {line}" for line in self.checks)])
 
     def to_json(self) -> str:
+        """The same for programs."""
         data = asdict(self) | {"mismatch": bool(self.findings)}
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
 

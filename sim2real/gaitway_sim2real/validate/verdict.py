@@ -162,6 +162,7 @@ class ScenarioResult:
 
     @property
     def passed(self) -> bool:
+        """Whether all its limits hold."""
         return all(check.passed for check in self.checks)
 
 
@@ -230,10 +231,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """Whether all required scenarios passed."""
         return all(result.passed for result in self.scenarios if result.required)
 
     @property
     def word(self) -> str:
+        """PASS or FAIL."""
         return "PASS" if self.passed else "FAIL"
 
     def failures(self) -> list[tuple[ScenarioResult, LimitCheck]]:

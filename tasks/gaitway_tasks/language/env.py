@@ -65,10 +65,12 @@ class ToolEnv:
         """What the model is told of."""
 
     def reset(self, row: Row) -> Opening:
+        """Prompt of the row."""
         opening: Opening = row["prompt"]
         return opening
 
     def step(self, answer: str) -> Turn:
+        """What the called tools returned; no reply if the answer calls none."""
         return Turn(call_tools(self.tools, answer), role="tool")
 
 
@@ -82,6 +84,7 @@ class EnvironmentSource(Checked):
     """Test rows; training has as many at first, and others in its stream."""
 
     def rows(self, split: str) -> list[Row]:
+        """Rows of "test", or as many others for "train"."""
         check_split(split)
         first = 0 if split == "test" else self.test
         return [self._row(first + number) for number in range(self.test)]

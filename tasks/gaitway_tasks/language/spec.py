@@ -87,4 +87,5 @@ class LanguageTask(Checked):
         return ToolEnv([TOOLS[name] for name in self.tools]) if make is None else make()
 
     def replace(self, **changes: Any) -> Self:
+        """Copy of the task with other values for these fields, checked again."""
         return replace(self, **changes)

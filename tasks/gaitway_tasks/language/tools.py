@@ -63,6 +63,7 @@ class Tool:
 
     @property
     def name(self) -> str:
+        """Name of the function, by which the model calls it."""
         return self.function.__name__
 
     @property

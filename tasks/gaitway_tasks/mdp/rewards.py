@@ -44,10 +44,12 @@ def track_ang_vel_z_world_exp(world: World, std: float, command_name: str) -> Te
 
 
 def lin_vel_z_l2(world: World) -> Tensor:
+    """Squared vertical velocity of the base in its own frame [m^2/s^2], (N,)."""
     return world.robot.root_lin_vel_b[:, 2].square()
 
 
 def ang_vel_xy_l2(world: World) -> Tensor:
+    """Squared roll and pitch rates of the base in its own frame [rad^2/s^2], (N,)."""
     return world.robot.root_ang_vel_b[:, :2].square().sum(1)
 
 
@@ -68,14 +70,17 @@ def joint_acc_l2(world: World, joints: str = ".*") -> Tensor:
 
 
 def joint_vel_l2(world: World) -> Tensor:
+    """Sum of the squared velocities [rad^2/s^2] of all joints, (N,)."""
     return world.robot.joint_vel.square().sum(1)
 
 
 def action_rate_l2(world: World) -> Tensor:
+    """Sum of the squared changes of the actions since the last control step, (N,)."""
     return (world.action - world.previous_action).square().sum(1)
 
 
 def action_l2(world: World) -> Tensor:
+    """Sum of the squared actions, (N,)."""
     return world.action.square().sum(1)
 
 
@@ -190,6 +195,7 @@ def undesired_contacts(world: World, bodies: str, threshold: float) -> Tensor:
 
 
 def flat_orientation_l2(world: World) -> Tensor:
+    """Squared sine of the base's tilt, from the gravity that lies in its x-y plane, (N,)."""
     return world.robot.projected_gravity_b[:, :2].square().sum(1)
 
 
@@ -246,6 +252,7 @@ def stand_still_action_rate_l2(world: World, command_name: str, threshold: float
 
 
 def is_alive(world: World) -> Tensor:
+    """1 where the episode has not ended for another reason than time, (N,)."""
     return (~world.terminated).float()
 
 

@@ -70,6 +70,8 @@ class Mirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Robot:
+    """A robot as data. Joint arrays are in the order of :attr:`joint_names`; angles are in radians."""
+
     name: str
     joint_names: tuple[str, ...]
     """Canonical order. Every simulator and transport maps to it by name."""
@@ -95,6 +97,7 @@ class Robot:
 
     @property
     def num_joints(self) -> int:
+        """Number of joints J."""
         return len(self.joint_names)
 
     @property
@@ -134,6 +137,7 @@ class Robot:
 
     @property
     def base_name(self) -> str:
+        """Name of the base, the first of :attr:`body_names`."""
         return self.body_names[0]
 
     def body_ids(self, pattern: str) -> tuple[int, ...]:
@@ -155,6 +159,7 @@ class Robot:
         ]
 
     def replace(self, **changes: Any) -> Robot:
+        """Copy of the robot with other values for these fields."""
         return replace(self, **changes)
 
 

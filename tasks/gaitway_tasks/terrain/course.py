@@ -168,6 +168,7 @@ class Course(Ground):
 
     @functools.cached_property
     def tile(self) -> Tile:
+        """The tile that robots are judged on, with its heights [m] and, of some kinds, boxes."""
         kind, number = COURSES[self.name], self.number + ROUNDING * (self.number > 0.0)
         sub = SubTerrain(kind=kind.sub_terrain, proportion=1.0, params=kind.params(number, self.tread))
         found = sub.tile(0.0, Grid(size=(SIZE, SIZE)), _Draws(self.seed))
@@ -182,6 +183,7 @@ class Course(Ground):
         return tops(self.tile.boxes, *fine.points()), FINE
 
     def height(self, xy: Array) -> Array:
+        """Height of the course, 0 around it [m], (N, ...)."""
         if not isinstance(xy, np.ndarray):
             import torch
 
@@ -207,11 +209,13 @@ class Course(Ground):
         return pos[..., 2] - self._at(x, y).mean(-1)
 
     def origin(self, env_ids: Array, offset: Array = 0.0) -> Array:
+        """Where environments start [m], (n, 3): as :class:`Ground` has it, but no lower than the start of the tile."""
         found = super().origin(env_ids, offset)
         found[:, 2] = found[:, 2].clip(self.tile.origin)
         return found
 
     def build(self, spec: Any) -> list[Any]:
+        """Add boxes or a height field, and the level ground around them, to the world of ``spec``."""
         from mujoco import mjtGeom
 
         tile, add = self.tile, spec.worldbody.add_geom

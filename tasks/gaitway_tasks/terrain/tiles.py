@@ -33,6 +33,7 @@ class Tiles(Ground):
             raise UserError(f"max_init_level {level}: there are the rows 0 to {rows - 1}")
 
     def height(self, xy: Array) -> Array:
+        """Not known without a world: raises :class:`gaitway_files.errors.UserError`."""
         raise UserError("Tiles have a height under an environment only: ask the ground of a world")
 
     def build(self, spec: Any) -> list[Any]:
@@ -48,6 +49,7 @@ class Tiles(Ground):
         return [spec.worldbody.add_geom(type=mjtGeom.mjGEOM_HFIELD, hfieldname="tile_0", pos=[0.0, 0.0, laid.low])]
 
     def under(self, world: Any) -> Ground:
+        """The tiles as they lie under the environments of ``world``."""
         from .standing import StandingOnTiles
 
         rows = self.generator.num_rows if self.max_init_level is None else self.max_init_level + 1
