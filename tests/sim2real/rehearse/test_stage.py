@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Mode
-from gaitway_onboard.transports import motion_switcher
 from gaitway_onboard.transports.source import Source
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_sim2real.digital_twin.quirks import Quirks
@@ -101,12 +100,6 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
     trial, _ = rehearse_nominal(go2_bundle, hardware_from(GO2), seconds=1.5, quirks=WORN)
     assert made and not trial.passed
     assert values(trial)["trips"] == 1.0 or values(trial)["falls"] == 1.0
-
-
-@pytest.fixture
-def lies_already(monkeypatch):
-    """The robot is not given the 3 s to lie down that it lies from the start: no fault begins before it is taken over."""
-    monkeypatch.setattr(motion_switcher, "LYING_DOWN", 0.1)
 
 
 @pytest.mark.usefixtures("lies_already")
