@@ -306,6 +306,11 @@ def test_listing_loads_no_learner(statement):
     assert of_language(loaded) == set() and "torch" not in loaded
 
 
-@pytest.mark.parametrize("task", ["velocity-flat-anymal-c-blind", "cartpole", "pong"])
-def test_tasks_without_texts_load_no_language_module(task):
-    assert of_language(modules_after(TRAIN.format(task))) == set()
+def test_tasks_without_texts_load_no_language_module():
+    tasks = ("velocity-flat-anymal-c-blind", "cartpole", "pong")
+    assert of_language(modules_after("\n".join(TRAIN.format(task) for task in tasks))) == set()
+
+
+def test_a_look_for_free_memory_loads_no_language_model():
+    """Every training takes one; the library of models costs it a second and a half."""
+    assert "transformers" not in modules_after("from gaitway.training.memory import _free; assert _free()")

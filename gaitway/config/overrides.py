@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from gaitway_files.reading import MIB, FileError, MissingFile, one_line, read_text
+from gaitway_files.reading import MIB, FileError, MissingFile, read_text
 from gaitway_files.trust import trust
-from gaitway_files.yaml_files import parse_yaml
+from gaitway_files.yaml_files import Loader, parse_yaml
 
 from ..errors import ConfigError
 from .moved import as_now, refuse_moved
@@ -68,27 +69,29 @@ def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
 
 def read_settings(path: Path) -> dict[str, Any]:
     """The mapping of settings that a YAML file holds."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
     try:
-        text = read_text(path, CONFIG_BYTES)
-        plain = parse_yaml(text, path)  # first: OmegaConf's reader knows no limits
-        if not isinstance(plain, dict | None):
-            raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
-        _check_plain(plain, str(path))
-        # OmegaConf's reader, unlike plain YAML 1.1, takes 1e-3 for a number.
-        data = OmegaConf.to_container(OmegaConf.create(text))
+        data = parse_yaml(read_text(path, CONFIG_BYTES), path, loader=_Loader)
     except MissingFile:
         raise ConfigError(f"cannot read {path}: No such file or directory") from None
-    except ConfigError:
-        raise
-    except (FileError, yaml.YAMLError, ValueError, RecursionError, OmegaConfBaseException) as error:
-        reason = error.reason if isinstance(error, FileError) else one_line(error)
-        raise ConfigError(f"{path} is not a valid configuration file: {reason}") from None
-    if not isinstance(data, dict):
+    except FileError as error:
+        raise ConfigError(f"{path} is not a valid configuration file: {error.reason}") from None
+    if not isinstance(data, dict | None):
         raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
-    return as_now({str(key): value for key, value in data.items()}, str(path))
+    _check_plain(data, str(path))
+    return as_now({str(key): value for key, value in (data or {}).items()}, str(path))
+
+
+class _Loader(Loader):
+    """As OmegaConf reads ``key=value``: 1e-3 is a number, which it is not in YAML 1.1, and a date is text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if not tag.endswith(":timestamp")]
+    for first, known in Loader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
 
 
 def _dotlist(text: str) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 import struct
 import zipfile
-from collections.abc import Callable
-
-from hypothesis import strategies as st
+from collections.abc import Callable, Iterator
 
 EXTREMES = (
     b"0", b"-1", b"1e300", b"-1e-300", b"nan", b".inf", b"Infinity", b"9" * 25, b"9" * 5000, b"0x" + b"f" * 40,
@@ -21,10 +20,14 @@ WORDS = (0, 1, 2**7, 2**8 - 1, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2*
 TOKEN = re.compile(rb"[-+]?[0-9][0-9.eE+-]*|[A-Za-z_][A-Za-z_0-9]*")
 
 Steps = list[tuple[int, int, int]]
-steps = st.lists(
-    st.tuples(st.integers(0, 8), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)), min_size=1, max_size=3
-)
 """Damages to a file in turn: kind of damage, place, and a number for it."""
+
+
+def random_steps(seed: str, count: int) -> Iterator[Steps]:
+    """``count`` times one to three steps, the same for the same ``seed``."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        yield [(draw.randrange(9), draw.getrandbits(32), draw.getrandbits(32)) for _ in range(draw.randint(1, 3))]
 
 
 def damaged(content: bytes, steps: Steps) -> bytes:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
-from transformers import DynamicCache
 
 Past = Sequence[Tensor | None]
 """Keys and values of the beginnings of prompts, where they are known."""
@@ -49,6 +48,8 @@ class ModuleSession:
     """A batch of B sequences under way; rows leave it when they are done. ``logits`` (B, V) are of the next token."""
 
     def __init__(self, model: Any, tokens: Tensor, lengths: Tensor, counts: Tensor):
+        from transformers import DynamicCache  # here: a training without texts asks this package for free memory
+
         self.model = model
         self.cache = DynamicCache(config=model.config)
         self.width, self.lengths = tokens.shape[1], lengths.repeat_interleave(counts)

@@ -113,20 +113,21 @@ class OneStep:
         bodies = model.dof_bodyid[plant.joint_dof].tolist()
         below = np.array([[_is_above(model, body, foot) for foot in plant.foot_names] for body in bodies])
         touching = np.zeros((steps, envs, len(plant.foot_names)), bool)
+        batch = Batch(model, envs, 1)
+        sensors = batch.bind("sensordata")  # outputs are copied to what was bound before the call
         for t in range(steps):
             qpos, qvel = self._states(np.full(envs, t), np.arange(envs))
             qpos[:, plant.base_qpos + 2] -= CLEAR
-            batch = self._batch(model, qpos, qvel)
-            sensors = batch.bind("sensordata")  # outputs are copied to what was bound before the call
+            self._pose(batch, qpos, qvel)
             batch.forward()
             touching[t] = sensors[:, plant.foot_sensor] > 0
         return ~((touching[:-1] | touching[1:]) @ below.T)
 
-    def _batch(self, model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray) -> Batch:
-        batch = Batch(model, len(qpos), 1)
+    @staticmethod
+    def _pose(batch: Batch, qpos: np.ndarray, qvel: np.ndarray) -> None:
+        """Begin anew in these states."""
         batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
         batch.bind("qpos")[:], batch.bind("qvel")[:] = qpos, qvel
-        return batch
 
     def predict(self, drives: DriveChange, rows: np.ndarray, shift: float = 0.0) -> np.ndarray:
         """Joint velocities [rad/s] one control step after the samples ``rows``, (m, J).
@@ -136,7 +137,8 @@ class OneStep:
         plant, (t, n) = self.plant, (index[rows] for index in self.rows)
         qpos = self._qpos[rows]  # a copy
         qpos[:, plant.base_qpos + 2] -= PRESSED * drives.rigid
-        batch = self._batch(self._model(drives), qpos, self._qvel[rows])
+        batch = Batch(self._model(drives), len(qpos), 1)
+        self._pose(batch, qpos, self._qvel[rows])
         ctrl = batch.bind("ctrl")
         for step in range(plant.decimation):
             age = target_age(drives.delay, step, plant.decimation)

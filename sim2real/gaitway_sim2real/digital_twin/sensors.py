@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from gaitway_onboard.interface import Array
-from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 from gaitway_onboard.transports.imu import base_in_imu
 from numpy.typing import NDArray
 
@@ -112,5 +112,20 @@ def glitch(reading: Reading, how: str) -> None:
 
 
 def rotated(quat: Array, angles: Array) -> Array:
-    """``quat`` (w, x, y, z), then turned by a rotation vector [rad], (3,), in its own frame."""
-    return quat_mul(quat, quat_from_rotvec(angles))
+    """``quat`` (w, x, y, z), then turned by a rotation vector [rad], (3,), in its own frame.
+
+    In plain numbers, which take a thirtieth of the time of arrays of four: every reading of a noisy IMU is turned.
+    """
+    aw, ax, ay, az = quat.tolist()
+    x, y, z = angles.tolist()
+    half = math.sqrt(x * x + y * y + z * z) / 2
+    scale = math.sin(half) / half / 2 if half else 0.5
+    bw, bx, by, bz = math.cos(half), scale * x, scale * y, scale * z
+    return np.array(
+        (
+            aw * bw - ax * bx - ay * by - az * bz,
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+        )
+    )

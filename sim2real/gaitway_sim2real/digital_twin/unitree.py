@@ -69,7 +69,9 @@ class UnitreeSide(Side):
         self._remote_out = bus.publisher(Topic(REMOTE, WIRELESS_CONTROLLER.name)) if self._go else None
         self._sport_out = bus.publisher(Topic(SPORT_STATE, SPORT_MODE_STATE.name)) if self._go and sport else None
         self._battery_out = None if self._go else bus.publisher(Topic(BATTERY, HG_BMS_STATE.name))
-        self._remote_message = layout_of(WIRELESS_CONTROLLER).new()
+        self._remote_message, self._sport_message = (
+            layout_of(kind).new() for kind in (WIRELESS_CONTROLLER, SPORT_MODE_STATE)
+        )
         self._next_slow = self._next_battery = -math.inf
         self._services: list[MotionSwitcher | SportService] = []
         if sport is not None:
@@ -178,7 +180,7 @@ class UnitreeSide(Side):
 
     def _sport_state(self, now: float, reading: Reading, truth: Truth) -> bytes:
         assert self.sport is not None
-        message = layout_of(SPORT_MODE_STATE).new()
+        message = self._sport_message
         message["stamp.sec"], message["stamp.nanosec"] = int(now), int(1e9 * (now % 1.0))
         message["imu_state.quaternion"], message["imu_state.gyroscope"] = reading.quat_wxyz, reading.gyro
         message["imu_state.accelerometer"], message["imu_state.rpy"] = reading.accelerometer, _rpy(reading.quat_wxyz)

@@ -97,6 +97,7 @@ def largest_torque(performance: Performance) -> float:
     return next(check.value for check in performance.audit.checks() if check.title == TORQUE)
 
 
+@pytest.mark.usefixtures("lies_already")
 @pytest.mark.hostile("deployment")
 @pytest.mark.parametrize("kind", sorted(ADVERSARIES))
 def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
@@ -113,6 +114,7 @@ def test_no_policy_gets_past_the_torque_limit(go2_bundle, kind):
         assert largest_torque(performance) > 0.9
 
 
+@pytest.mark.usefixtures("lies_already")
 def test_without_the_clamp_policies_do_get_past(go2_bundle, monkeypatch):
     """The audit sees what the clamp prevents."""
 

@@ -102,6 +102,7 @@ def test_nominal_fails_when_the_robot_falls(go2_bundle, monkeypatch):
     assert values(trial)["trips"] == 1.0 or values(trial)["falls"] == 1.0
 
 
+@pytest.mark.usefixtures("lies_already")
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
@@ -140,6 +141,7 @@ LIES = [
 ]
 
 
+@pytest.mark.usefixtures("lies_already")
 @pytest.mark.parametrize(("name", "mode"), LIES)
 @pytest.mark.hostile("deployment")
 def test_lies_end_in_damping(go2_bundle, name, mode, monkeypatch):
@@ -172,6 +174,7 @@ def test_a_second_deployment_that_does_not_look_fails(go2_bundle, monkeypatch):
     assert trial.outcome.startswith("second_writer") and values(trial)["trips"] == 1.0
 
 
+@pytest.mark.usefixtures("lies_already")
 def test_states_that_are_believed_of_anybody_fail(go2_bundle, monkeypatch):
     """The audit finds the robot without the transport's help."""
     monkeypatch.setattr(Source, "counts", lambda source, writer: True)
@@ -180,6 +183,7 @@ def test_states_that_are_believed_of_anybody_fail(go2_bundle, monkeypatch):
     assert not trial.passed
 
 
+@pytest.mark.usefixtures("lies_already")
 def test_a_fault_that_nobody_notices_fails(go2_bundle, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 0.5)
     nothing = Trouble(name="nothing", about="", causes=("state_age",), provoke=lambda stage: None)
@@ -187,6 +191,7 @@ def test_a_fault_that_nobody_notices_fails(go2_bundle, monkeypatch):
     assert not trial.passed and values(trial)["reason named"] == 0.0
 
 
+@pytest.mark.usefixtures("lies_already")
 def test_a_reason_that_is_another_fails(go2_bundle):
     wrong = Trouble(name="wrong", about="", causes=("battery",), provoke=trouble("imu-nan").provoke)
     trial = rehearse_fault(go2_bundle, hardware_from(GO2), wrong, Mode.RAMP, quirks=Quirks())

@@ -33,8 +33,12 @@ SHORT = tuple(
 )
 
 
-def pick(*names: str) -> tuple[Scenario, ...]:
-    return tuple(s for s in SHORT if s.name in names)
+FEW = tuple(replace(s, envs=4) if s.name == "standing" else s for s in SHORT)
+"""Too few robots that stand for a PASS."""
+
+
+def pick(*names: str, of: tuple[Scenario, ...] = SHORT) -> tuple[Scenario, ...]:
+    return tuple(s for s in of if s.name in names)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,7 +74,7 @@ def test_standing_still_is_not_walking(reported: tuple[Verdict, Path]) -> None:
 def test_every_scenario_runs_and_names_what_it_measured(bundle: Path) -> None:
     seen: list[str] = []
     verdict = validate_bundle(
-        bundle, scenarios=SHORT, processes=1, progress=lambda done, total, title, left: seen.append(title)
+        bundle, scenarios=FEW, processes=1, progress=lambda done, total, title, left: seen.append(title)
     )
     assert [result.name for result in verdict.scenarios] == [s.name for s in SUITE]
     assert sorted(seen[1:-1]) == sorted(s.title for s in SUITE) and seen[-1] == "Done"
@@ -101,7 +105,7 @@ def test_report_is_complete_and_self_contained(bundle: Path, reported: tuple[Ver
 
 def test_a_policy_without_commands_has_a_verdict_and_a_page(tmp_path: Path) -> None:
     bundle, folder = make_stand_bundle(tmp_path / "still", speed=0.0), tmp_path / "report"
-    chosen = pick("standing", "command_grid", "friction_0.4", "gait_turning", "stops")
+    chosen = pick("standing", "command_grid", "friction_0.4", "gait_turning", "stops", of=FEW)
     verdict = validate_bundle(bundle, scenarios=chosen, report_dir=folder, video=False, processes=1)
     assert [result.name for result in verdict.scenarios] == ["standing", "friction_0.4"]
     page = (folder / "report.html").read_text()
