@@ -270,6 +270,8 @@ def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None) -> d
     from .training.evaluator import EVALUATION_SEED, played
     from .training.load import trainer_of
 
+    if episodes < 1:
+        raise UserError(f"episodes={episodes}: must be at least 1")
     folder = RunFolder.open(Path(run))
     config = _playable(folder.config())
     seed = config.seed + EVALUATION_SEED if seed is None else seed
@@ -281,18 +283,25 @@ def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None) -> d
             env.close()
 
 
-def export(run: Run | Place, out: Place, estimate: Mapping[str, str | None] | Sequence[str] = ()) -> Bundle:
+def export(run: Run | Place, out: Place, estimate: Mapping[str, str | None] | Sequence[str] | str = ()) -> Bundle:
     """Bundle of a robot's run: its newest policy as a folder for a robot, in ``out``.
 
     ``estimate`` names the inputs without a sensor that the robot estimates, as ``--estimate`` does: "base_lin_vel", or
     ``{"base_lin_vel": "robot"}`` for the robot's own software. Raises :class:`gaitway.UserError` if the policy reads
-    such an input and it is not named.
+    such an input and it is not named, or another is.
 
     >>> bundle = gaitway.export(run, "bundles/walk")
     """
+    from .commands.export import estimated
+
     require("export", EXPORT)
-    named = estimate if isinstance(estimate, Mapping) else dict.fromkeys(estimate)
-    return Bundle(common.export_run(Path(run), Path(out), named))
+    names = [estimate] if isinstance(estimate, str) else estimate
+    named = names if isinstance(names, Mapping) else dict.fromkeys(names)
+    try:
+        inputs = dict(estimated(name if by is None else f"{name}={by}") for name, by in named.items())
+    except ArgumentTypeError as error:
+        raise UserError(f"estimate: {error}") from None
+    return Bundle(common.export_run(Path(run), Path(out), inputs))
 
 
 def validate(
@@ -306,15 +315,15 @@ def validate(
     report: Place | None = None,
     video: bool = True,
     engines: Sequence[Any] = (),
-    progress: Callable[[int, int, str, float | None], None] | None = None,
-    sign: Callable[[Path, Path, Verdict], None] | None = None,
+    quiet: bool = False,
+    after: Callable[[Path, Path, Verdict], None] | None = None,
 ) -> Verdict:
     """Verdict of the validation suite in plain MuJoCo on a bundle, a run's newest policy, or one to import.
 
     It takes minutes; ``report`` gets ``report.html`` (default: ``validation/`` beside the bundle), and a bundle judged
     on its own robot gets its ``validation.json``. ``robot``, ``model``, ``seed``, ``seeds`` and ``rough`` are as in
-    ``gaitway validate``; ``progress(done, total, title, seconds_left)`` is told of every scenario.
-    ``sign(bundle, judged, verdict)`` is called while ``judged``, the files that were validated, is there. Scripts
+    ``gaitway validate``. Scenarios that are done and the time left are printed unless ``quiet``.
+    ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were validated, is there. Scripts
     need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
 
     Raises :class:`gaitway.UserError` for a bundle or model that cannot be used.
@@ -329,6 +338,7 @@ def validate(
     from gaitway_sim2real.validate.rough import ROUGH
 
     from .runs.files import refuse_links
+    from .training.progress import show_scenario
 
     folder = report_folder(bundle) if report is None else Path(report)
     if report is None:
@@ -340,7 +350,7 @@ def validate(
             seed=seed,
             seeds=seeds,
             report_dir=folder,
-            progress=progress,
+            progress=None if quiet else show_scenario,
             video=video,
             processes=0,
             engines=engines,
@@ -349,8 +359,8 @@ def validate(
         if model is None:
             for place in (bundle, judged):
                 verdict.save(place / "validation.json")
-        if sign is not None:
-            sign(bundle, judged, verdict)
+        if after is not None:
+            after(bundle, judged, verdict)
     return verdict
 
 

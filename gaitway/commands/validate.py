@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
     verdict = api.validate(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, rough=args.rough, report=args.report,
-        video=not args.no_video, engines=others, progress=_show, sign=told,
+        video=not args.no_video, engines=others, after=told,
     )  # fmt: skip
     print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     return 0 if verdict.passed else 1
@@ -143,19 +143,6 @@ def _sign(bundle: Path, judged: Path, key: Any, passed: bool) -> None:
         return
     path, fingerprint = sign_bundle(bundle, key, judged)
     print(f"signed: {_short(path)}, by {fingerprint}")
-
-
-def _show(done: int, total: int, title: str, left: float | None) -> None:
-    """One line that is overwritten on a terminal; a line per scenario elsewhere."""
-    from ..training.progress import clock
-
-    text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
-    if sys.stdout.isatty():
-        from ..terminal import overwrite
-
-        overwrite(text, last=title == "Done")
-    else:
-        print(text, flush=True)
 
 
 def _short(path: Path) -> Path:

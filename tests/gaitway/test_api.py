@@ -196,6 +196,15 @@ def test_wrong_environments_are_refused(given, message):
         gaitway.make_vec(**{"task": FLAT, "num_envs": 2, "num_threads": 1} | given)
 
 
+def test_wrong_estimates_and_no_episodes_are_refused(run):
+    with pytest.raises(gaitway.UserError, match="'base_lin_val' is not estimated"):
+        gaitway.export(run, "nowhere", "base_lin_val")
+    with pytest.raises(gaitway.UserError, match="base_lin_vel is not estimated by 'me'"):
+        gaitway.export(run, "nowhere", {"base_lin_vel": "me"})
+    with pytest.raises(gaitway.UserError, match="episodes=0"):
+        gaitway.evaluate(run, 0)
+
+
 def test_nothing_to_play_is_said():
     with pytest.raises(gaitway.UserError, match="nowhere"):
         gaitway.play(Path("nowhere"))
