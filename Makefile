@@ -38,6 +38,9 @@ help:  ## show this
 
 setup: $(READY)  ## make the virtual environment and install everything
 
+NO_INDEX := not installed, for the reason above. Behind a proxy set HTTPS_PROXY; if your index lacks a package, name one \
+  that has it: make $(ASKED) PIP_ARGS='--extra-index-url URL'
+
 # With extras $(1) and stamps $(2). Of uv's two ways to choose among several indexes, the one that pip has.
 define INSTALL
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { \
@@ -54,12 +57,12 @@ define INSTALL
 endef
 define UV_INSTALL
 @$(UV) pip install --python $(BIN)/python --index-strategy unsafe-best-match $(PIP_ARGS) \
-	  -c constraints.txt -e '.[$(1)]' && touch $(2)
+	  -c constraints.txt -e '.[$(1)]' && touch $(2) || { echo "$(NO_INDEX)" >&2; exit 1; }
 endef
 define PIP_INSTALL
 @{ $(BIN)/python -u -m pip install --disable-pip-version-check --progress-bar off $(PIP_ARGS) \
 	  -c constraints.txt -e '.[$(1)]' && touch $(2); } | awk '$(PIP_SHOWN)'
-	@test -e $(firstword $(2))  # the status of a pipe is that of its end
+	@test -e $(firstword $(2)) || { echo "$(NO_INDEX)" >&2; exit 1; }  # the status of a pipe is that of its end
 endef
 
 # Each includes what the one before it needs.

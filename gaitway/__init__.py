@@ -1,6 +1,58 @@
 """Gaitway: one task definition, many worlds; one policy optimiser, many kinds of action.
 
-Importing this package is instant. The command line is :mod:`gaitway.cli`.
+Importing this package is instant; what it offers (:mod:`gaitway.api`) is imported when it is first used. The command
+line is :mod:`gaitway.cli`.
 """
 
+import sys
+
 __version__ = "0.1.0"
+
+if sys.version_info < (3, 11):  # noqa: UP036  of a checkout, which pip has not refused
+    raise ImportError(f"Gaitway needs Python 3.11 or 3.12, and this is {sys.version_info[0]}.{sys.version_info[1]}")
+if sys.platform == "win32":
+    raise ImportError("Gaitway runs on Linux: on Windows install it in WSL 2 (wsl --install) or in a container")
+
+OFFERED = {
+    "train": "gaitway.api",
+    "load_run": "gaitway.api",
+    "evaluate": "gaitway.api",
+    "export": "gaitway.api",
+    "validate": "gaitway.api",
+    "play": "gaitway.api",
+    "make_vec": "gaitway.api",
+    "Run": "gaitway.api",
+    "Policy": "gaitway.api",
+    "Bundle": "gaitway.api",
+    "UserError": "gaitway_files.errors",
+    "NotDone": "gaitway_files.errors",
+}
+"""What ``import gaitway`` offers, and where it is."""
+
+TYPE_CHECKING = False  # importing typing takes longer than this file
+if TYPE_CHECKING:
+    from gaitway_files.errors import NotDone as NotDone
+    from gaitway_files.errors import UserError as UserError
+
+    from .api import Bundle as Bundle
+    from .api import Policy as Policy
+    from .api import Run as Run
+    from .api import evaluate as evaluate
+    from .api import export as export
+    from .api import load_run as load_run
+    from .api import make_vec as make_vec
+    from .api import play as play
+    from .api import train as train
+    from .api import validate as validate
+
+
+def __getattr__(name: str) -> object:
+    if name not in OFFERED:
+        raise AttributeError(f"module 'gaitway' has no attribute {name!r}; it offers {', '.join(OFFERED)}")
+    from importlib import import_module
+
+    return getattr(import_module(OFFERED[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *OFFERED])

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from gaitway_agents import registry
+from gaitway_files.errors import UserError
 
 OLDEST = {"mujoco": (3, 17)}
 """Versions before these cannot do what is asked of them; the Newton of Isaac Lab 3.0 brings MuJoCo 3.12."""
@@ -159,4 +160,10 @@ def entry_with(module: str) -> Entry | None:
 
 
 def install_line(extras: tuple[str, ...]) -> str:
-    return f"pip install 'gaitway[{','.join(extras)}]'"
+    return f"pip install 'gaitway[{','.join(extras)}]'" if extras else "pip install gaitway"
+
+
+def require(what: str, entry: Entry) -> None:
+    """Raise unless the modules of ``entry`` are installed; the message has the line that installs them."""
+    if missing := entry.missing():
+        raise UserError(f"{what} needs {', '.join(missing)}, not installed here: {install_line(entry.extras)}")

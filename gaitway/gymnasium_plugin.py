@@ -29,13 +29,14 @@ class _RegisterAfterImport:
             return None
         from importlib.machinery import PathFinder
 
-        sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
             return spec
         load = spec.loader.exec_module
 
         def load_and_register(module: ModuleType) -> None:
+            if self in sys.meta_path:  # only now: who asks whether Gymnasium is installed gets a spec too
+                sys.meta_path.remove(self)
             load(module)
             _register()
 

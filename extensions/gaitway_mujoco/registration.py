@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .env import MujocoVectorEnv
+    from .single import MujocoEnv
 
 
 def make_vector_env(task_name: str, num_envs: int = 1, preset: str | None = None, **kwargs: Any) -> MujocoVectorEnv:
@@ -21,6 +22,16 @@ def make_vector_env(task_name: str, num_envs: int = 1, preset: str | None = None
     return make_env(get_task(task_name, preset), num_envs, **kwargs)
 
 
+def make_single_env(task_name: str, preset: str | None = None, **kwargs: Any) -> MujocoEnv:
+    """Entry point of one environment: ``gymnasium.make(id, preset="cpu", action_limit=3.0, ...)``."""
+    from gaitway_tasks.registry import get_task
+
+    from .single import MujocoEnv
+
+    kwargs.pop("render_mode", None)
+    return MujocoEnv(get_task(task_name, preset), **kwargs)
+
+
 def register() -> None:
     """Register the flat tasks of Gaitway's own robots. Those of other packages would be imported with Gymnasium."""
     import gymnasium
@@ -30,5 +41,8 @@ def register() -> None:
         env_id = f"Gaitway/{name.title()}-v0"
         if env_id not in gymnasium.registry:
             gymnasium.register(
-                env_id, vector_entry_point="gaitway_mujoco.registration:make_vector_env", kwargs={"task_name": name}
+                env_id,
+                entry_point="gaitway_mujoco.registration:make_single_env",
+                vector_entry_point="gaitway_mujoco.registration:make_vector_env",
+                kwargs={"task_name": name},
             )

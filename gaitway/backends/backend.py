@@ -43,8 +43,8 @@ class Backend(ABC):
     def add_options(self, parser: Parser) -> None:  # noqa: B027
         """Add :attr:`own_options` to those of ``gaitway play``."""
 
-    def chosen(self, args: argparse.Namespace) -> list[str]:
-        """Settings that options of ``gaitway train`` stand for."""
+    def chosen(self, physics: str) -> list[str]:
+        """Settings that choosing this physics engine stands for."""
         return []
 
     def play(self, args: argparse.Namespace) -> int:

@@ -55,8 +55,8 @@ class IsaacLab(Backend):
             within=lab,
         )
 
-    def chosen(self, args: argparse.Namespace) -> list[str]:
-        return [] if args.physics is None else [f"isaaclab.physics={args.physics}"]
+    def chosen(self, physics: str) -> list[str]:
+        return [f"isaaclab.physics={physics}"]
 
     def play(self, args: argparse.Namespace) -> int:
         if args.model is not None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gaitway_files.errors import UserError
 
-from ..catalogue import EXPORT, LEAPP, Entry, install_line
+from ..catalogue import EXPORT, LEAPP, install_line
+from ..catalogue import require as require
 from ..errors import MAX_SEED
 
 if TYPE_CHECKING:
@@ -159,12 +160,6 @@ def add_trust(parser: Parser) -> None:
         many=True,
         dest="trusted_modules",
     )
-
-
-def require(what: str, entry: Entry) -> None:
-    """Raise unless the modules of ``entry`` are installed; the message has the line that installs them."""
-    if missing := entry.missing():
-        raise UserError(f"{what} needs {', '.join(missing)}, not installed here: {install_line(entry.extras)}")
 
 
 def is_run(path: Path) -> bool:

@@ -1,26 +1,40 @@
 """``gaitway doctor``: check what is installed and what works here.
 
-Check this machine: what is installed, which worlds, agents and commands work, what to install for the others, whether
-the processor computes in bfloat16, and whether videos can be rendered.
+Check this machine on one screen: what is installed and works, what is missing, whether the processor computes in
+bfloat16, and whether videos can be rendered. --all lists every package, agent and command with the line that installs
+what is missing.
 
-The exit code is 0 if at least one world can train a robot, else 1.
+--report FILE writes what a report of a fault needs: all of this, and of a run its settings, record and last rows.
+Names of folders, users, hosts and addresses are left out; read it all the same before you publish it.
+
+The exit code is 0 if what is installed works, 1 if some of it is broken.
+
+examples:
+  gaitway doctor
+  gaitway doctor --all
+  gaitway doctor --report report.txt --run runs/walk
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..catalogue import AGENTS, COMMANDS, EXTRAS, WORLDS, Entry, install_line
+from gaitway_files.errors import UserError
+
+from ..catalogue import AGENTS, COMMANDS, CORE, EXTRAS, WORLDS, Entry, install_line
 from ..runs import provenance
 from ..tables import make_table, show_table
-from ..version import version_line
+from ..version import installed_extras, version_line
 from . import common
 
 if TYPE_CHECKING:
@@ -38,17 +52,85 @@ renderer.render()
 
 
 def add_options(parser: common.Parser) -> None:
-    """None."""
+    parser.switch("--all", "list every package, world, agent and command")
+    parser.option("--report FILE", "write a text file for a report of a fault", Path)
+    parser.option("--run RUN", "run that the report is about", Path, dest="about")
 
 
 def run(args: argparse.Namespace) -> int:
     from ..terminal import console as make_console
 
     console = make_console(markup=True)
-    show_table(console, _machine())
-    show_table(console, _packages())
-    show_table(console, _abilities())
-    return 0 if not any(entry.missing() for entry in COMMANDS["train"]) else 1
+    if args.report is not None:
+        return _report(args.report, args.about)
+    if args.about is not None:
+        raise UserError(f"--run {args.about}: only a report is about a run; add --report FILE")
+    broken = _broken()
+    if args.all:
+        for table in (_machine(), _packages(), _abilities()):
+            show_table(console, table)
+    else:
+        show_table(console, _summary())
+    for name, why in broken.items():
+        print(f"broken: {name}: {why}")
+    if not args.all:
+        print("gaitway doctor --all has every package, agent and command")
+    return 1 if broken else 0
+
+
+def _broken() -> dict[str, str]:
+    """Packages that are installed and cannot be used, and the reason."""
+    found = {}
+    for name in (*CORE, "torch", "mujoco", "gymnasium"):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if name in CORE or error.name != name:
+                found[name] = f"{error}; {install_line(())}" if name in CORE else str(error)
+        except Exception as error:  # whatever a library does when it is imported
+            found[name] = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return found
+
+
+def _summary() -> Table:
+    """The machine, and of packages, worlds, agents and commands what works and what does not."""
+    table = _machine()
+    table.box, table.show_header = None, False
+    extras = installed_extras()
+    table.add_row("extras", f"{', '.join(extras) or 'none'}{_but([name for name in EXTRAS if name not in extras])}")
+    every = {name: (entry,) for name, entry in WORLDS.items()}
+    for what, entries in (
+        ("worlds", every),
+        ("agents", {name: (entry,) for name, entry in AGENTS.items()}),
+        ("commands", COMMANDS),
+    ):
+        no = [name for name, parts in entries.items() if any(part.trouble() for part in parts)]
+        yes = [name for name in entries if name not in no]
+        table.add_row(what, f"{', '.join(yes) if what == 'worlds' else f'{len(yes)} of {len(entries)} work'}{_but(no)}")
+    return table
+
+
+def _but(names: list[str], most: int = 6) -> str:
+    """What is not there, in a few words."""
+    names = [name for name in names if name not in ("core", "isaaclab")]
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return f"; not {shown}" if names else ""
+
+
+def _report(path: Path, about: Path | None) -> int:
+    """Write all tables and what a run says of itself, without private names."""
+    from ..runs.files import write_text_atomically
+    from ..runs.report import private, run_text
+    from ..terminal import console as make_console
+
+    console = make_console(markup=True, width=200, record=True, file=io.StringIO())
+    for table in (_machine(), _packages(), _abilities()):
+        show_table(console, table)
+    broken = "".join(f"broken: {name}: {why}\n" for name, why in _broken().items())
+    text = console.export_text() + broken + ("" if about is None else run_text(about))
+    write_text_atomically(path, private(text))
+    print(f"report: {path}; read it before you publish it")
+    return 0
 
 
 def _machine() -> Table:

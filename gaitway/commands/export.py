@@ -47,13 +47,13 @@ def add_options(parser: common.Parser) -> None:
     parser.option(
         "--estimate INPUT[=ESTIMATOR]",
         "input that the robot estimates (base_lin_vel or height_scan), and its estimator; repeatable",
-        _estimate,
+        estimated,
         many=True,
     )
     common.add_trust(parser)
 
 
-def _estimate(text: str) -> tuple[str, str | None]:
+def estimated(text: str) -> tuple[str, str | None]:
     """Input and estimator; None for the usual one."""
     name, separator, by = text.partition("=")
     known = {"base_lin_vel": ("leg-inertial", "robot"), "height_scan": ("robot",)}

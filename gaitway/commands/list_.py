@@ -1,16 +1,19 @@
 """``gaitway list``: show tasks, robots, grounds, worlds and agents.
 
-Show the tasks with their presets, the robots, the grounds of --terrain, the worlds and the agents, and whether each
-works on this machine.
+Show their names on one screen; with one kind, or --all, also the presets of tasks, what each is, and whether each works
+on this machine.
 
 examples:
   gaitway list
   gaitway list tasks
+  gaitway list --all
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..catalogue import AGENTS, WORLDS, Entry, install_line
@@ -25,6 +28,7 @@ KINDS = ("tasks", "robots", "grounds", "worlds", "agents")
 
 def add_options(parser: common.Parser) -> None:
     parser.option("kind", "list only these", nargs="?", choices=KINDS)
+    parser.switch("--all", "list all of them with what they are")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,9 +36,47 @@ def run(args: argparse.Namespace) -> int:
 
     tables = {"tasks": _tasks, "robots": _robots, "grounds": _grounds, "worlds": _worlds, "agents": _agents}
     console = make_console()
+    if args.kind is None and not args.all:
+        show_table(console, _names())
+        print("gaitway list KIND, or --all, says what each is")
+        return 0
     for kind in [args.kind] if args.kind else KINDS:
         show_table(console, tables[kind]())
     return 0
+
+
+def _names() -> Table:
+    """Names of every kind, on one screen."""
+    from gaitway_tasks.robots import ROBOTS
+    from gaitway_tasks.terrain import COURSES
+
+    from ..domains.table import DOMAINS, domains
+
+    table = make_table("what", "names")
+    table.box, table.show_header = None, False
+    for row, domain in zip(DOMAINS, domains(), strict=True):
+        names = [name for name, _, _ in domain.facts()]
+        names = names if len(names) > 1 else list(domain.names()) or names
+        table.add_row(f"{row.name}s".replace("'s tasks", " tasks"), _few(_by_robot(names, ROBOTS)))
+    table.add_row("robots", ", ".join(ROBOTS))
+    table.add_row("grounds", _few([*COURSES, "slope"]))
+    table.add_row("worlds", ", ".join(WORLDS))
+    table.add_row("agents", ", ".join(AGENTS))
+    return table
+
+
+def _by_robot(names: Iterable[str], robots: Iterable[str]) -> list[str]:
+    """Names of tasks with ROBOT in the place of a robot's, once each."""
+    any_robot = rf"-({'|'.join(sorted(robots, key=len, reverse=True))})(?=-|$)"
+    return list(dict.fromkeys(re.sub(any_robot, "-ROBOT", name) for name in names))
+
+
+def _few(names: list[str], most: int = 10) -> str:
+    """The first of the names; a pattern in capitals is always there."""
+    if len(names) <= most:
+        return ", ".join(names)
+    patterns = [name for name in names[most:] if re.search("[A-Z]", name)]
+    return ", ".join([*names[:most], *patterns]) + f" and {len(names) - most - len(patterns)} more"
 
 
 def _tasks() -> Table:

@@ -28,16 +28,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
 from ..backends.table import BACKENDS, backend, with_options
-from ..catalogue import PLAY, WORLDS
+from ..catalogue import WORLDS
 from . import common
-
-if TYPE_CHECKING:
-    from ..view.walkers import Walker
 
 
 def add_options(parser: common.Parser) -> None:
@@ -56,105 +52,34 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    kind = common.run_or_bundle(args.source)
     if args.world is not None:
-        return _elsewhere(args, kind)
+        return _elsewhere(args)
     for world, simulator in with_options().items():
         if given := [name for name in simulator.own_options if getattr(args, name) is not None]:
             raise UserError(f"--{given[0]} is for {BACKENDS[world].title}: add --world {world}")
-    common.require("play", PLAY)
-    if kind == "run":
-        common.require("playing a run", WORLDS["mujoco"])
-        if args.model is not None:
-            raise UserError("--model is for bundles: export the run first, then play the bundle")
-    if kind == "run" and _is_filmed(args.source):
-        if args.terrain is not None:
-            raise UserError(f"{args.source} is a run of a game or classic task: leave out --terrain")
-        return _film_game(args)
-    if args.video is not None:
-        return _film(_walker(args, kind), args.video, args.seconds or 20.0)
+    from ..api import play
 
-    from ..view.scene import check_port
-    from ..view.steering import view
-
-    check_port(args.host, args.port)
-    view(_walker(args, kind), args.host, args.port, args.seconds)
+    play(
+        args.source,
+        args.video,
+        args.seconds,
+        port=args.port,
+        host=args.host,
+        terrain=args.terrain,
+        model=args.model,
+    )
     return 0
 
 
-def _elsewhere(args: argparse.Namespace, kind: str) -> int:
+def _elsewhere(args: argparse.Namespace) -> int:
     """Play in the simulator that is asked for."""
+    from ..view.shows import is_filmed
+
+    kind = common.run_or_bundle(args.source)
     title = BACKENDS[args.world].title
     if args.terrain is not None:
         raise UserError(f"--terrain is for MuJoCo: leave out --world {args.world}")
     common.require(f"playing in {title}", WORLDS[args.world])
-    if kind == "run" and _is_filmed(args.source):
+    if kind == "run" and is_filmed(args.source):
         raise UserError(f"{args.source} is a run of a game or classic task: leave out --world {args.world}")
     return backend(args.world).play(args)
-
-
-def _is_filmed(run: Path) -> bool:
-    """True if a run can only be filmed; raises if it cannot be watched."""
-    from ..domains.table import domain_in
-    from ..runs.folder import RunFolder
-
-    watched = domain_in(RunFolder.open(run).record["world"]).watched
-    if watched == "chat":
-        raise UserError(f"{run} is a run of a language model: use gaitway chat {run}")
-    return watched == "film"
-
-
-def _film_game(args: argparse.Namespace) -> int:
-    from gaitway_sim2real.mujoco.film import check_video_path
-
-    from ..view.film import film_game
-
-    if args.video is None:
-        raise UserError(
-            f"{args.source} is a run of a game or classic task, which can only be filmed: add --video FILE.mp4"
-        )
-    check_video_path(args.video)
-    told = film_game(args.source, args.video, args.seconds or 20.0)
-    print(f"video: {args.video}; {told}")
-    return 0
-
-
-def _walker(args: argparse.Namespace, kind: str) -> Walker:
-    from ..view.walkers import BundleWalker, WorldWalker
-
-    if kind == "bundle":
-        return BundleWalker(args.source, args.model, common.ground_of(args))
-    return WorldWalker(args.source, args.terrain)
-
-
-def _film(walker: Walker, out: Path, seconds: float) -> int:
-    import numpy as np
-    from gaitway_onboard.control.commands import scripted, tour
-    from gaitway_sim2real.mujoco.film import check_video_path, film
-
-    from ..runs.files import make_folder
-    from ..training.progress import Counter
-
-    check_video_path(out)
-    make_folder(out.absolute().parent)
-    source = scripted(tour(walker.command_ranges, seconds))
-    qpos, commands, velocities = [], [], []
-    for step in Counter("walk", "steps").each(range(round(seconds / walker.control_dt))):
-        command = np.array(source(step * walker.control_dt))
-        walker.step(command)
-        qpos.append(walker.qpos.copy())
-        commands.append(command)
-        velocities.append(walker.velocity())
-    labels = [walker.caption] * len(qpos)
-    film(
-        walker.stage,
-        np.array(qpos),
-        np.array(commands),
-        np.array(velocities),
-        labels,
-        out,
-        control_dt=walker.control_dt,
-        frames=Counter("film", "frames").each,
-    )
-    print(f"video: {out}")
-    return 0

@@ -42,13 +42,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
 from ..backends.table import backend, engines
 from ..catalogue import MUJOCO, SIGNING
 from . import common
+
+if TYPE_CHECKING:
+    from gaitway_sim2real.validate import Verdict
 
 
 def add_options(parser: common.Parser) -> None:
@@ -79,32 +82,25 @@ def run(args: argparse.Namespace) -> int:
     common.require("validate", MUJOCO)
     key = _signing_key(args)
     others = _engines(args)
-    bundle = common.bundle_of(args.source, args.robot)
-    from gaitway_onboard.bundle.reading import one_reading
-    from gaitway_sim2real.validate import validate_bundle
-    from gaitway_sim2real.validate.rough import ROUGH
+    from .. import api
+    from ..runs.files import make_folder
 
-    from ..runs.files import make_folder, refuse_links
-
-    report = args.report or bundle.resolve().parent / "validation"
-    if args.report is None:
-        refuse_links(report)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
-    with one_reading(bundle) as judged:
-        verdict = validate_bundle(
-            judged, model=args.model, seed=args.seed, seeds=args.seeds, report_dir=report, progress=_show,
-            video=not args.no_video, processes=0, engines=others, courses=ROUGH if args.rough else (),
-        )  # fmt: skip
-        if args.model is None:
-            for folder in (bundle, judged):
-                verdict.save(folder / "validation.json")
+    bundle = common.bundle_of(args.source, args.robot)
+
+    def told(bundle: Path, judged: Path, verdict: Verdict) -> None:
         if args.json is not None:
             verdict.save(args.json)
         print(verdict.summary())
         if key is not None:
             _sign(bundle, judged, key, verdict.passed)
-    print(f"report: {_short(report / 'report.html')}")
+
+    verdict = api.validate(
+        bundle, model=args.model, seed=args.seed, seeds=args.seeds, rough=args.rough, report=args.report,
+        video=not args.no_video, engines=others, after=told,
+    )  # fmt: skip
+    print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     return 0 if verdict.passed else 1
 
 
@@ -147,19 +143,6 @@ def _sign(bundle: Path, judged: Path, key: Any, passed: bool) -> None:
         return
     path, fingerprint = sign_bundle(bundle, key, judged)
     print(f"signed: {_short(path)}, by {fingerprint}")
-
-
-def _show(done: int, total: int, title: str, left: float | None) -> None:
-    """One line that is overwritten on a terminal; a line per scenario elsewhere."""
-    from ..training.progress import clock
-
-    text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
-    if sys.stdout.isatty():
-        from ..terminal import overwrite
-
-        overwrite(text, last=title == "Done")
-    else:
-        print(text, flush=True)
 
 
 def _short(path: Path) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 from gaitway_files.errors import UserError
 
 from . import statistics
-from .differences import mixed_settings
+from .differences import mixed_settings, rewards_that_differ
 from .gather import LeftOut, Run
 from .normalise import POINTS, Normalisation, make_normalisation
 from .series import Axis
@@ -24,6 +24,10 @@ AGGREGATES = {
     "Mean": statistics.mean,
     "Optimality gap": statistics.optimality_gap,
 }
+
+
+LOWER_IS_BETTER = ("tracking/", "rollout/termination/")
+"""Metrics of which less is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,11 @@ class Comparison:
         """How it was measured; different ways are separated by semicolons."""
         return "; ".join(dict.fromkeys(run.series.protocol for run in self.runs))
 
+    @property
+    def sign(self) -> float:
+        """1 if more of the metric is better, -1 for errors of tracking and for terminations."""
+        return -1.0 if all(run.series.name.startswith(LOWER_IS_BETTER) for run in self.runs) else 1.0
+
     def scores(self, group: str) -> Scores:
         """Normalised scores of a group, one array for each shared task."""
         return [
@@ -111,7 +120,7 @@ class Comparison:
         return [Improvement(better=a, than=b, estimate=self._improvement(a, b)) for a, b in pairs]
 
     def _improvement(self, a: str, b: str) -> Estimate:
-        x, y = self.scores(a), self.scores(b)
+        x, y = ([self.sign * task for task in self.scores(group)] for group in (a, b))
         return statistics.estimate(statistics.probability_of_improvement, x, y, reps=self.reps)
 
     def profiles(self) -> tuple[Array, dict[str, Estimate]]:
@@ -165,6 +174,7 @@ class Comparison:
         return [
             *(str(one) for one in self.left_out),
             *self._warn_of_tasks(),
+            *self._warn_of_rewards(),
             *self._warn_of_runs(),
             *mixed_settings(self.runs),
         ]
@@ -175,6 +185,19 @@ class Comparison:
             found.append("no task was run by every group: there are no aggregates, only tables for each task")
         elif outside := [task for task in self.tasks if task not in self.shared_tasks]:
             found.append(f"aggregates leave out {', '.join(outside)}, which not every group has run")
+        return found
+
+    def _warn_of_rewards(self) -> list[str]:
+        """Returns of different rewards are different numbers."""
+        found = []
+        for task in self.tasks if "return" in self.metric or "reward" in self.metric else ():
+            keys = rewards_that_differ([run for run in self.runs if run.task == task])
+            if keys:
+                shown = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+                found.append(
+                    f"runs of {task} have different rewards ({shown}): their returns are not comparable; falls and "
+                    "tracking errors are, where they were evaluated"
+                )
         return found
 
     def _warn_of_runs(self) -> list[str]:

@@ -38,6 +38,12 @@ def mixed_settings(runs: Sequence[Run]) -> list[str]:
     return found
 
 
+def rewards_that_differ(runs: Sequence[Run]) -> list[str]:
+    """Settings of rewards in which runs differ: dotted keys."""
+    keys = dict.fromkeys(key for run in runs for key in run.header.config if key.startswith("task.rewards."))
+    return [key for key in keys if len({text_of(run.header.config.get(key)) for run in runs}) > 1]
+
+
 def origin(runs: Sequence[Run], groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Versions, machine and commit: dotted key to group to its distinct values."""
     records = {group: [_origin_of(run.record) for run in runs if run.group == group] for group in groups}

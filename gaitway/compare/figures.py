@@ -54,6 +54,7 @@ STYLE: Any = {
 }
 PANEL = (6.8, 3.9)  # of one task [in]
 ROW = 14.0  # width of several panels side by side [in]
+MOST_LETTERS = 30  # of a name in a figure
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def _intervals(comparison: Comparison) -> Drawing:
         axes = figure.add_subplot(1, len(names), column + 1)
         estimates = [by_name[name] for by_name in found.values()]
         _draw_intervals(axes, estimates, [_colour(comparison, group) for group in found])
-        axes.set_yticks(range(len(found)), list(found) if column == 0 else [""] * len(found))
+        axes.set_yticks(range(len(found)), [_short(group) for group in found] if column == 0 else [""] * len(found))
         axes.set_title(f"{name}, smaller is better" if name == "Optimality gap" else name)
         axes.locator_params(axis="x", nbins=5)
     return Drawing("aggregates", "Aggregates with 95 % intervals", "Line: estimate. Bar: 95 % interval.", figure)
@@ -176,10 +177,10 @@ def _intervals(comparison: Comparison) -> Drawing:
 
 def _improvements(comparison: Comparison) -> Drawing:
     found = comparison.improvements
-    figure = Figure(figsize=(PANEL[0], 1.0 + 0.34 * len(found)), layout="constrained")
+    figure = Figure(figsize=(PANEL[0], 1.0 + 0.44 * len(found)), layout="constrained")
     axes = figure.add_subplot()
     _draw_intervals(axes, [one.estimate for one in found], [_colour(comparison, one.better) for one in found])
-    axes.set_yticks(range(len(found)), [f"{one.better} over {one.than}" for one in found])
+    axes.set_yticks(range(len(found)), [f"{_short(one.better)} over\n{_short(one.than)}" for one in found])
     axes.axvline(0.5, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement")
@@ -222,8 +223,14 @@ def _legend(figure: Figure, comparison: Comparison) -> None:
 
         lines = [Line2D([], [], color=_colour(comparison, group), linewidth=2.0) for group in comparison.groups]
         width = figure.get_figwidth()
-        columns = max(1, int(width * 9 // (max(map(len, comparison.groups)) + 5)))
-        figure.legend(lines, comparison.groups, loc="outside upper left", ncols=min(columns, len(lines)))
+        names = [_short(group) for group in comparison.groups]
+        columns = max(1, int(width * 9 // (max(map(len, names)) + 5)))
+        figure.legend(lines, names, loc="outside upper left", ncols=min(columns, len(lines)))
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the drawing: beginning and end of a long one."""
+    return name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS // 2]}…{name[-MOST_LETTERS // 2 + 1 :]}"
 
 
 def _colour(comparison: Comparison, group: str) -> str:

@@ -70,9 +70,9 @@ def judge(comparison: Comparison, bound: float) -> Gate:
     fresh = [run.group for run in comparison.runs if not run.header.baseline]
     for group in dict.fromkeys([*fresh, *(header.group for header in failed)]):
         for task in dict.fromkeys([*comparison.tasks, *(header.task for header in failed)]):
-            old = [run.series.score for run in comparison.of(group + BASELINE, task)]
+            old = [comparison.sign * run.series.score for run in comparison.of(group + BASELINE, task)]
             lost = sum((header.group, header.task) == (group, task) for header in failed)
-            new = [run.series.score for run in comparison.of(group, task)] + lost * [-np.inf]
+            new = [comparison.sign * run.series.score for run in comparison.of(group, task)] + lost * [-np.inf]
             if old and new:
                 estimate = statistics.estimate(
                     statistics.probability_of_improvement, [np.array(new)], [np.array(old)], reps=comparison.reps

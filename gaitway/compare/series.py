@@ -66,6 +66,11 @@ class Evaluation:
     wall_s: float
     deterministic: bool
     returns: Array
+    falls: float | None = None
+    """Share of a robot's episodes that ended by a fall."""
+    linear: float | None = None
+    """Mean distance of a robot from its first command [m/s]; :attr:`yaw` [rad/s]."""
+    yaw: float | None = None
 
     @property
     def mean(self) -> float:
@@ -104,12 +109,20 @@ def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
                 wall_s=float(row["wall_s"]),
                 deterministic=bool(row["deterministic"]),
                 returns=np.array(row["returns"], dtype=np.float64),
+                **_walking(row),
             )
             for row in (read_rows(path) if path.exists() else [])
             if row["returns"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _walking(row: dict[str, Any]) -> dict[str, float]:
+    """What a robot's evaluation has beside returns, as far as the row has it."""
+    errors: dict[str, float] = next((found for found in row.get("tracking", {}).values() if found), {})
+    falls = {"falls": float(row["falls"]) / len(row["returns"])} if "falls" in row else {}
+    return falls | {name: float(errors[name]) for name in ("linear", "yaw") if name in errors}
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -32,7 +32,13 @@ class Table:
 
 def results(comparison: Comparison) -> list[Table]:
     """Tables of the results."""
-    tables = [scores(comparison), evaluations(comparison), aggregates(comparison), improvements(comparison)]
+    tables = [
+        scores(comparison),
+        walking(comparison),
+        evaluations(comparison),
+        aggregates(comparison),
+        improvements(comparison),
+    ]
     return [table for table in [*tables, runtime(comparison)] if table is not None]
 
 
@@ -46,18 +52,19 @@ def headline(comparison: Comparison) -> str:
     found = comparison.aggregates
     if not found:
         return "No task was run by every group, so there is no overall result."
-    order = sorted(found, key=lambda group: -float(found[group]["IQM"].value))
+    order = sorted(found, key=lambda group: -comparison.sign * float(found[group]["IQM"].value))
+    most = "highest" if comparison.sign > 0 else "lowest"
     best = interval(found[order[0]]["IQM"], _places(comparison))
     if len(order) == 1:
         return f"{order[0]} has an IQM of {best}."
     pair = next(one for one in comparison.improvements if {one.better, one.than} == set(order[:2]))
     value, low, high = (float(x) for x in (pair.estimate.value, pair.estimate.low, pair.estimate.high))
     if not math.isfinite(low):
-        return f"{order[0]} has the highest IQM: {best}."
+        return f"{order[0]} has the {most} IQM: {best}."
     if pair.better != order[0]:
         value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
     chance = f"{value:.2f} [{low:.2f}, {high:.2f}]"
-    return f"{order[0]} has the highest IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
+    return f"{order[0]} has the {most} IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
 
 
 def scores(comparison: Comparison) -> Table:
@@ -69,8 +76,34 @@ def scores(comparison: Comparison) -> Table:
         ]
         rows.append([task, group, str(len(runs)), spread([run.series.score for run in runs]), *per_seed])
     note = f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs."
+    note += " Lower is better." if comparison.sign < 0 else ""
     columns = ["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)]
     return Table(f"Scores: {comparison.metric}", note, columns, rows, ["task", "group"])
+
+
+def walking(comparison: Comparison) -> Table | None:
+    """What robots did in their last evaluation, whatever their rewards."""
+    measures = {
+        "falls [% of episodes]": ("falls", 100.0),
+        "off command [m/s]": ("linear", 1.0),
+        "turning [rad/s]": ("yaw", 1.0),
+    }
+    rows = []
+    for task, group, runs in _cells(comparison):
+        last = [run.evaluations[-1] for run in runs if run.evaluations and run.evaluations[-1].falls is not None]
+        if last:
+            found = ([getattr(one, name) for one in last] for name, _ in measures.values())
+            cells = [
+                spread([scale * value for value in values]) if None not in values else "—"
+                for values, (_, scale) in zip(found, measures.values(), strict=True)
+            ]
+            rows.append([task, group, str(len(last)), *cells])
+    note = (
+        "Of the last evaluation of each run: falls, and the mean distance from the commanded velocity. Lower is "
+        "better. Unlike returns they do not depend on the weights of rewards. Mean ± sample standard "
+        "deviation over runs."
+    )
+    return Table("Walking", note, ["task", "group", "runs", *measures], rows, ["task", "group"]) if rows else None
 
 
 def evaluations(comparison: Comparison) -> Table | None:

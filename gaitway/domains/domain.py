@@ -99,6 +99,10 @@ class Domain(ABC):
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
         """Name, presets and summary of each task, for ``gaitway list tasks``."""
 
+    def usual_preset(self, name: str, world: str) -> str | None:
+        """The preset of the task called ``name`` in ``world`` where none is asked for."""
+        return None
+
     def load_code(self, task: Any) -> None:  # noqa: B027
         """Import the modules that a task names, if the user trusts them."""
 

@@ -52,6 +52,15 @@ class Robots(Environments):
         tasks = [(name, entry.presets, entry.summary) for name, entry in entries().items()]
         return [*tasks, ("MODULE:OBJECT", (), "a robot's task of a module of your own")]
 
+    def usual_preset(self, name: str, world: str) -> str | None:
+        """``cpu`` in MuJoCo, which simulates on the CPU: Isaac Lab's own numbers, for a GPU, take an hour there.
+
+        A preset changes a task, and one that the user calls ``module:object`` stays as it was written.
+        """
+        from gaitway_tasks.registry import is_outside, presets
+
+        return "cpu" if world == "mujoco" and not is_outside(name) and "cpu" in presets(name) else None
+
     # ---- configuration ---------------------------------------------------------------------------------------------
 
     def defaults(self, task: Task, request: Request) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from gaitway_files.reading import read_bytes, size
 from gaitway_onboard.bundle.published import PublishedError, check_names
 from gaitway_onboard.bundle.signature import INDEX_FILE
 
-from ..catalogue import HUB
-from ..commands.common import require
+from ..catalogue import HUB, require
 from .place import Heard, PlaceError, Unreachable, plain_name
 
 THEIRS = (".gitattributes", ".gitignore")

@@ -104,26 +104,33 @@ class EpisodeEvaluator(Evaluator):
 
     def _evaluate(self, episodes: int, wall: float) -> dict[str, Any]:
         """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got."""
-        from gaitway_agents.trainer import evaluate
-
         seed = self.config.seed + EVALUATION_SEED
         domain = self.config.environments
         size = min(episodes, domain.evaluation_envs)
         if size not in self.envs:
             self.envs[size] = domain.make_env(self.config, size, seed)
-        measures = domain.measures(self.envs[size])
-        played = evaluate(self.trainer, self.envs[size], episodes, seed, measures)
-        row = {
-            "steps": self.trainer.steps,
-            "wall_s": wall,
-            "deterministic": True,
-            "seed": seed,
-            "returns": [e.ret for e in played],
-            "lengths": [e.length for e in played],
-        }
-        row |= {} if measures is None else measures.summary()
+        row = {"steps": self.trainer.steps, "wall_s": wall}
+        row |= played(self.config, self.trainer, self.envs[size], episodes, seed)
         self.run.append_evaluation(row)
         return row
+
+
+def played(config: TrainConfig, trainer: Trainer, env: VectorEnv, episodes: int, seed: int) -> dict[str, Any]:
+    """``episodes`` deterministic episodes in ``env``, started with ``seed``: what a row of ``evaluations.jsonl`` says.
+
+    That is ``returns`` and ``lengths``, and of a robot ``falls`` and ``tracking``.
+    """
+    from gaitway_agents.trainer import evaluate
+
+    measures = config.environments.measures(env)
+    ended = evaluate(trainer, env, episodes, seed, measures)
+    row = {
+        "deterministic": True,
+        "seed": seed,
+        "returns": [e.ret for e in ended],
+        "lengths": [e.length for e in ended],
+    }
+    return row | ({} if measures is None else measures.summary())
 
 
 def _robot_words(row: dict[str, Any]) -> str:

@@ -295,6 +295,15 @@ class Counter:
                 overwrite("")
 
 
+def show_scenario(done: int, total: int, title: str, left: float | None) -> None:
+    """Say how far a validation is: one line that is overwritten on a terminal, a line per scenario elsewhere."""
+    text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
+    if sys.stdout.isatty():
+        overwrite(text, last=title == "Done")
+    else:
+        print(text, flush=True)
+
+
 def clock(seconds: float) -> str:
     """Time [s] as minutes and seconds, with hours if there are any."""
     minutes, seconds = divmod(int(min(max(seconds, 0.0), 359_999)), 60)

@@ -58,8 +58,8 @@ def page(name: str, host: str, port: int, text: str, *, browse: bool = False) ->
     server.gui.configure_theme(show_logo=False, show_share_button=False)
     address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}/?{TOKEN}={token}"
     print(text.replace("URL", address), flush=True)
-    if browse:
-        webbrowser.open(address)
+    if browse and not webbrowser.open(address):
+        print("no browser could be opened here: open this address in one", flush=True)
     try:
         yield server
     finally:

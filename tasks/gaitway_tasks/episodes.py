@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .managers import Managers
+from .managers import Managers, value_of
 from .spec import Curriculum, Task
 from .world import EditableWorld, RobotState
 
@@ -141,7 +141,8 @@ class Episodes:
         """Begin new episodes of ``env_ids`` (K,); what ``curriculum`` makes of those that end."""
         world, managers = self.world, self.managers
         told = {
-            f"curriculum/{name}": float(term.func(world, env_ids, **term.params)) for name, term in curriculum.items()
+            f"curriculum/{name}": float(value_of("curriculum", name, term, world, env_ids))
+            for name, term in curriculum.items()
         }
         world.reset_physics(env_ids)
         managers.events.apply("reset", env_ids)

@@ -6,9 +6,13 @@ observations.
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from typing import Any
 
 import torch
+from gaitway_files.errors import UserError
+from gaitway_files.trust import is_own
 from torch import Tensor
 
 from .layout import history_order
@@ -16,12 +20,42 @@ from .spec import ObservationGroup, Task
 from .world import EditableWorld, World
 
 
+class TermError(UserError):
+    """A term of the user's own that failed; the message has its name, its file and line, and the reason."""
+
+
+def value_of(kind: str, name: str, term: Any, world: World, *args: Tensor, ndim: int = 0) -> Any:
+    """What a term returns, with ``ndim`` dimensions of which the first is environments; 0 for events.
+
+    What goes wrong in a term of ours is a fault of ours; in any other it is a :class:`TermError`.
+    """
+    module = getattr(term.func, "__module__", "")
+    if is_own(module):
+        return term.func(world, *args, **term.params)
+    where = f"{kind} {name!r} ({module}:{getattr(term.func, '__name__', 'callable')})"
+    code = getattr(inspect.unwrap(term.func), "__code__", None)
+    try:
+        value = term.func(world, *args, **term.params)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
+        at = next(reversed(own or frames), None)
+        place = "" if at is None else f", in {at.filename}, line {at.lineno}: {at.line}"
+        raise TermError(f"{where} failed: {type(error).__name__}: {error}{place}") from error
+    if ndim and not (isinstance(value, Tensor) and value.ndim == ndim and len(value) == world.num_envs):
+        found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        place = "" if code is None else f", in {code.co_filename}, line {code.co_firstlineno}"
+        wanted = f"a tensor of shape ({world.num_envs}{',' if ndim == 1 else ', d'})"
+        raise TermError(f"{where} returned {found}{place}: return {wanted}")
+    return value
+
+
 class ObservationManager:
     """Compute one group: terms, noise, clip, scale, history, concatenation."""
 
     def __init__(self, group: ObservationGroup, world: World, generator: torch.Generator):
         self.group, self.world, self.generator = group, world, generator
-        self.dims = {name: term.func(world, **term.params).shape[1] for name, term in group.terms.items()}
+        self.dims = {name: part.shape[1] for name, part in zip(group.terms, self._parts(), strict=True)}
         self.frame_dim, n, device = sum(self.dims.values()), world.num_envs, world.device
         self.dim = self.frame_dim * group.history_length
         self.order = history_order(list(self.dims.values()), group.history_length).to(device)
@@ -39,9 +73,12 @@ class ObservationManager:
         self.scaled = bool((self.scale != 1).any())
         self.clips = {name: term.clip for name, term in group.terms.items() if term.clip is not None}
 
+    def _parts(self) -> list[Tensor]:
+        return [value_of("observation", k, t, self.world, ndim=2) for k, t in self.group.terms.items()]
+
     def frame(self) -> Tensor:
         """The current values of all terms, with noise, clip and scale, (N, frame_dim)."""
-        frame = torch.cat([t.func(self.world, **t.params) for t in self.group.terms.values()], 1)
+        frame = torch.cat(self._parts(), 1)
         if self.noisy:
             noise = torch.rand(frame.shape, generator=self.generator, device=frame.device)
             frame = frame + (noise * self.noise_span + self.noise_low)
@@ -82,7 +119,7 @@ class RewardManager:
     def compute(self) -> Tensor:
         if not self.terms:
             return torch.zeros(self.world.num_envs, device=self.world.device)
-        rows = torch.stack([t.func(self.world, **t.params) for t in self.terms.values()]) * self.weights
+        rows = torch.stack([value_of("reward", k, t, self.world, ndim=1) for k, t in self.terms.items()]) * self.weights
         self.episode_sums += rows
         return rows.sum(0)
 
@@ -100,7 +137,7 @@ class TerminationManager:
         self.terms, self.world = task.terminations, world
 
     def compute(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        values = {name: term.func(self.world, **term.params) for name, term in self.terms.items()}
+        values = {k: value_of("termination", k, t, self.world, ndim=1) for k, t in self.terms.items()}
         none = torch.zeros(self.world.num_envs, dtype=torch.bool, device=self.world.device)
         terminated, truncated = none, none
         for name, value in values.items():
@@ -124,9 +161,9 @@ class EventManager:
         }
 
     def apply(self, mode: str, env_ids: Tensor) -> None:
-        for event in self.events.values():
+        for name, event in self.events.items():
             if event.mode == mode:
-                event.func(self.world, env_ids, **event.params)
+                value_of("event", name, event, self.world, env_ids)
 
     def step(self, dt: float) -> None:
         """Fire the interval events that are due."""
@@ -136,7 +173,7 @@ class EventManager:
             if len(due):
                 event = self.events[name]
                 timer[due] = self._draw(event.interval_range_s, len(due))
-                event.func(self.world, due, **event.params)
+                value_of("event", name, event, self.world, due)
 
     def reset(self, env_ids: Tensor) -> None:
         for name, timer in self.timers.items():

@@ -16,9 +16,10 @@ from gaitway_isaaclab.registration import env_id, names
 from gaitway_sim2real.hardware import ROS2, hardware_of
 
 from gaitway import cli
-from gaitway.commands.train import _options, _settings
+from gaitway.commands.train import order_of
 from gaitway.config.train_config import resolve
 from gaitway.domains.table import domain_of, find_task, worlds_of
+from gaitway.training.start import preset_of, settings_of
 
 from .pages import ROOT, Command
 
@@ -118,14 +119,16 @@ def resolved(args: argparse.Namespace) -> object:
     cli.trust_named(args)
     if args.task.endswith(".jsonl"):
         return None
-    task = find_task(args.task, args.preset)
+    order = order_of(args)
+    preset = preset_of(order)
+    task = find_task(args.task, preset)
     world = args.world or worlds_of(task)[0]
     return resolve(
         args.task,
         agent=args.agent or domain_of(task).usual_agent,
-        preset=args.preset,
-        overrides=[setting for setting in _settings(args, world) if "my_rewards:" not in setting],
-        options={name: value for name, value in _options(args).items() if name != "parameters"},
+        preset=preset,
+        overrides=[setting for setting in settings_of(order, world) if "my_rewards:" not in setting],
+        options={name: value for name, value in order.options.items() if name != "parameters"},
         seed=args.seed,
         world=args.world,
     )

@@ -1,6 +1,7 @@
 """The command line: help worth reading, one clear message for each mistake, exit codes that scripts can trust."""
 
 import platform
+import re
 import shutil
 import socket
 import subprocess
@@ -281,7 +282,7 @@ def test_run_imports_no_torch(run_bundle):
 
 
 def test_lists(capsys):
-    code, out, _ = ours(["list"], capsys)
+    code, out, _ = ours(["list", "--all"], capsys)
     assert code == 0
     for name in (BLIND, "anymal-c", "mujoco", "ppo", "gsm8k", "arithmetic", "grpo", "reward-model"):
         assert name in out
@@ -302,7 +303,7 @@ def test_a_reader_that_leaves_gets_no_traceback():
 def test_doctor_agrees_with_this_machine(capsys):
     code, out, _ = ours(["doctor"], capsys)
     assert code == 0
-    assert "world mujoco" in out and "yes" in out
+    assert re.search("worlds .*mujoco", out) and "broken" not in out
 
 
 def test_the_constraints_pin_every_dependency():

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gaitway_tasks.managers import EventManager, Managers, ObservationManager, RewardManager, TerminationManager
+from gaitway_tasks.managers import (
+    EventManager,
+    Managers,
+    ObservationManager,
+    RewardManager,
+    TermError,
+    TerminationManager,
+)
 from gaitway_tasks.mdp import observations, rewards
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Event, ObservationGroup, ObservationTerm, Reward, Termination, UniformNoise
@@ -269,3 +276,46 @@ def test_state_of_all_managers_round_trips():
     before, after = first.state_dict(), second.state_dict()
     assert torch.equal(before["episode_sums"], after["episode_sums"])
     assert all(torch.equal(before["timers"][k], after["timers"][k]) for k in before["timers"])
+
+
+def divides(world, by):
+    return torch.ones(world.num_envs) * (1 / by)
+
+
+def forgets_its_shape(world):
+    return torch.ones(world.num_envs, 1)
+
+
+@pytest.mark.parametrize(
+    ("func", "params", "reason"),
+    [
+        (
+            divides,
+            {"by": 0},
+            r"'mine' .*:divides\) failed: ZeroDivisionError: .*test_managers.py, line \d+: return .*/ by",
+        ),
+        (forgets_its_shape, {}, r"'mine' .*returned shape \(3, 1\), in .*test_managers.py, line \d+: .*shape \(3,\)"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["rewards", "terminations"])
+def test_a_term_of_the_users_own_that_fails_is_named(kind, func, params, reason):
+    world = TensorWorld(ANYMAL_C, 3)
+    term = Reward(func=func, weight=1.0, params=params) if kind == "rewards" else Termination(func=func, params=params)
+    manager = {"rewards": RewardManager, "terminations": TerminationManager}[kind]
+    with pytest.raises(TermError, match=f"{kind.removesuffix('s')} {reason}"):
+        manager(replace(TASK, **{kind: {"mine": term}}), world).compute()
+
+
+def test_observations_and_events_are_named_too():
+    world = TensorWorld(ANYMAL_C, 3)
+    with pytest.raises(TermError, match=r"observation 'mine'.*AttributeError: .*nothing"):
+        manager(world, mine=ObservationTerm(func=lambda world: world.nothing))
+    events = EventManager(replace(TASK, events={"kick": Event(func=lambda world, env_ids: 1 / 0, mode="reset")}), world)
+    with pytest.raises(TermError, match=r"event 'kick'.*ZeroDivisionError"):
+        events.apply("reset", torch.arange(3))
+
+
+def test_a_fault_of_ours_stays_one():
+    broken = Reward(func=rewards.track_lin_vel_xy_exp, weight=1.0, params={"command_name": "nowhere", "std": 0.5})
+    with pytest.raises(KeyError):
+        RewardManager(replace(TASK, rewards={"track": broken}), TensorWorld(ANYMAL_C, 3)).compute()

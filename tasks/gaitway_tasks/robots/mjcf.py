@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,14 @@ from .robot import ActuatorLaw, DCMotor, Robot
 
 COMPILER_BYTES = 4 * GIB
 """Most memory that MuJoCo may take for a robot and its meshes."""
+
+
+def _warn(text: str) -> None:
+    print(f"MuJoCo: {text}", file=sys.stderr)
+
+
+if mujoco.get_mju_user_warning() is None:  # else it writes MUJOCO_LOG.TXT into whatever folder the user is in
+    mujoco.set_mju_user_warning(_warn)
 
 
 class ModelError(UserError):

@@ -110,6 +110,7 @@ def test_a_page_answers_without_torch_and_ctrl_c_ends_it(port):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as jobs in the background begin
     )
     assert demo.stdout
     lines = [demo.stdout.readline() for _ in range(2)]

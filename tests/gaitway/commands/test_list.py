@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import socket
+import sys
+
 import pytest
 from gaitway_tasks.registry import task_names
 from gaitway_tasks.robots import ROBOTS
@@ -9,12 +13,14 @@ from gaitway_tasks.terrain import COURSES
 
 from gaitway.catalogue import AGENTS, WORLDS
 from gaitway.cli import main
+from gaitway.config.train_config import resolve
+from gaitway.runs.folder import RunFolder
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_no_name_is_cut(width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main(["list"]) == 0
+    assert main(["list", "--all"]) == 0
     shown = capsys.readouterr().out
     words = {word for line in shown.splitlines() for word in line.replace("│", " ").split()}
     assert {*task_names(), *ROBOTS, *COURSES, *WORLDS, *AGENTS} <= words
@@ -25,9 +31,52 @@ def test_no_name_is_cut(width, capsys, monkeypatch):
 def test_doctor_cuts_nothing_either(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setattr("gaitway.commands.doctor._rendering", lambda: "not tried")
-    main(["doctor"])
+    main(["doctor", "--all"])
     shown = capsys.readouterr().out
     words = " ".join(shown.replace("│", " ").split())
     assert "…" not in shown
     for name in ("onnxruntime", "gaitway deploy", "imageio-ffmpeg"):
         assert name in words
+
+
+@pytest.mark.parametrize("command", ["list", "doctor"])
+def test_one_screen_is_enough(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("gaitway.commands.doctor._rendering", lambda: "not tried")
+    assert main([command]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    words = {word.strip(",;") for line in lines for word in line.split()}
+    assert words >= ({*AGENTS, *WORLDS, *ROBOTS} if command == "list" else {"train", "mujoco", "gymnasium", "--all"})
+
+
+def test_doctor_tells_what_is_missing_from_what_is_broken(capsys, monkeypatch, tmp_path):
+    """A robot's computer has no torch, and nothing is wrong with it; half a library is."""
+    monkeypatch.setattr("gaitway.commands.doctor._rendering", lambda: "not tried")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr("gaitway.commands.doctor._bfloat16", lambda: "unknown without torch")
+    monkeypatch.setattr("gaitway.commands.doctor._gpu", lambda: "unknown without torch")
+    assert main(["doctor"]) == 0
+    (tmp_path / "gymnasium.py").write_text("raise OSError('libX.so: not found')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gymnasium"]:
+        monkeypatch.delitem(sys.modules, name)
+    capsys.readouterr()
+    assert main(["doctor"]) == 1
+    assert "broken: gymnasium: OSError: libX.so: not found" in capsys.readouterr().out
+
+
+def test_a_report_names_no_folder_and_no_server(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gaitway.commands.doctor._rendering", lambda: "not tried")
+    config = resolve("cartpole")
+    secret = tmp_path / "secret customer" / "run"
+    folder = RunFolder.create(secret, config)
+    folder.update(error=f"FileNotFoundError: {secret}/x.xml at https://me:pass@inside.example:80/models/x, ~/keys/mine")
+    out = tmp_path / "report.txt"
+    assert main(["doctor", "--report", str(out), "--run", str(secret)]) == 0
+    text = out.read_text()
+    assert "gamma:" in text and "torch" in text and "x.xml" in text and "mine" in text
+    for word in ("secret", "inside", "pass", "keys", socket.gethostname(), *tmp_path.parts[1:]):
+        assert not re.search(rf"\b{re.escape(word)}\b", text), word
+    assert main(["doctor", "--run", str(secret)]) == 2
+    assert "--report" in capsys.readouterr().err

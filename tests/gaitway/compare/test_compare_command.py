@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
+import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -211,3 +213,63 @@ def test_comparing_loads_no_torch(versions, tmp_path):
         "assert not {'torch', 'gymnasium', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def robots(make_run, tmp_path_factory) -> Path:
+    """Robots with two weights of a reward: more of it gives larger returns, and does not walk better."""
+    root = tmp_path_factory.mktemp("robots")
+    for weight, level, falls, error in ((1.0, 50.0, 0, 0.1), (3.0, 150.0, 2, 0.4)):
+        config = {"task": {"rewards": {"track": {"weight": weight}}}}
+        for seed in (0, 1):
+            run = make_run(root / f"{weight}-{seed}", task="velocity", seed=seed, level=level, config=config)
+            end = {"steps": 10_000, "wall_s": 20.0, "deterministic": True, "seed": 1, "lengths": [20] * 4}
+            walked = {"base_velocity": {"linear": error, "yaw": 2 * error}}
+            run.append_evaluation(end | {"returns": [level] * 4, "falls": falls, "tracking": walked})
+            name = "tracking/base_velocity/linear"
+            run.append_metrics({"iteration": 21, "steps": 10_000, "wall_s": 20.0, name: error + 0.01 * seed})
+    return root
+
+
+def test_robots_are_compared_by_what_they_do(robots, ours):
+    code, out, err = ours([str(robots), "--group", "task.rewards.track.weight", "--reps", "20"])
+    assert code == 0
+    text = " ".join(out.split())
+    assert "Walking" in text and "Lower is better" in text
+    assert re.search(r"weight=1 2 0\.0 ± 0\.0 0\.1000 ± 0\.0 0\.2000", text), text
+    assert re.search(r"weight=3 2 50\.00 ± 0\.0 0\.4000", text), text
+    assert "velocity have different rewards (task.rewards.track.weight)" in err and "not comparable" in err
+
+
+def test_less_of_an_error_is_better(robots, ours):
+    metric = ["--metric", "tracking/base_velocity/linear", "--reps", "20"]
+    code, out, err = ours([str(robots), *metric, "--group", "task.rewards.track.weight"])
+    assert code == 0 and "different rewards" not in err
+    assert re.search(r"weight=1 has the lowest IQM.*probability 1\.00", out), out
+    codes = []
+    for new, old in (("1.0", "3.0"), ("3.0", "1.0")):
+        runs = [str(run) for run in robots.glob(f"{new}-*")]
+        gate = ["--baseline", str(old_runs(robots, old)), "--min-prob-improvement", "0.5"]
+        codes.append(ours([*runs, *metric, *gate])[0])
+    assert codes == [0, 1]
+
+
+def old_runs(robots: Path, weight: str) -> Path:
+    """A folder with the runs of one weight."""
+    folder = robots.parent / f"old-{weight}"
+    for run in robots.glob(f"{weight}-*"):
+        if not (folder / run.name).exists():
+            shutil.copytree(run, folder / run.name)
+    return folder
+
+
+def test_names_however_long_leave_room_for_the_drawing(robots, tmp_path, ours):
+    long = "a_name_that_" * 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        label = f"task.rewards.track.weight=3={long}"
+        group = ["--group", "task.rewards.track.weight", "--label", label]
+        code, _, err = ours([str(robots), *group, "--reps", "20", "--out", str(tmp_path)])
+    assert code == 0 and "layout" not in err
+    assert long in (tmp_path / "compare.md").read_text()
+    assert long not in (tmp_path / "improvement.svg").read_text()

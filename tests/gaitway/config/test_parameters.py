@@ -71,7 +71,7 @@ def test_a_network_beside_the_file_drives_the_robot(tmp_path: Path) -> None:
     description = NetworkDescription(kind="mlp", robot="go2", period=0.005, input_idx=(0, 1), torque_scale=5.0)
     save_network(MLPNetwork(2), description, tmp_path / "drives.npz")
     file = save_parameters(RobotParameters(robot="go2", actuator_network="drives.npz"), tmp_path / "params.yaml")
-    assert train("--parameters", file, "--out", tmp_path / "run") == 0
+    assert train("--parameters", file, "--preset", "none", "--out", tmp_path / "run") == 0  # its step is the network's
     found = RunFolder.open(tmp_path / "run").config().robot_task.robot.parameters
     assert found is not None and found.actuator_network == str(tmp_path / "drives.npz")
 

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from gaitway.config.train_config import config_from_tree, difference, dump, load, merge, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
+from gaitway.training.start import Order, preset_of
 
 BLIND = "velocity-flat-anymal-c-blind"
 
@@ -275,3 +277,19 @@ def test_a_dollar_is_a_dollar(base, tmp_path):
     file.write_text("# ${not.a.setting}\nnum_envs: 8192\nagent: {optimizer: {learning_rate: 1e-3}}\n")
     found = merge(base, file, ["total_steps=2e7"])
     assert (found.num_envs, found.agent.optimizer.learning_rate, found.total_steps) == (8192, 1e-3, 20_000_000)
+
+
+@pytest.mark.parametrize(
+    ("asked", "preset"),
+    [
+        ({"task": "velocity-flat-anymal-c"}, "cpu"),
+        ({"task": "velocity-flat-anymal-c", "preset": "none"}, None),
+        ({"task": "velocity-flat-anymal-c", "preset": "sprint"}, "sprint"),
+        ({"task": "velocity-flat-anymal-c", "world": "isaaclab"}, None),
+        ({"task": "velocity-flat-anymal-c", "config": Path("mine.yaml")}, None),
+        ({"task": "velocity-flat-g1"}, None),
+        ({"task": "cartpole"}, None),
+    ],
+)
+def test_a_robot_in_mujoco_is_trained_for_a_cpu_unless_told_otherwise(asked, preset):
+    assert preset_of(Order(**asked)) == preset

@@ -1,0 +1,514 @@
+"""Gaitway from Python: train, look at runs, export, validate, play. The command line is a thin face of it.
+
+What is wrong with an argument is a :class:`gaitway.UserError`, and work that could not be done a
+:class:`gaitway.NotDone`; their messages name options as the command line does, ``--out`` for ``out``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from gaitway_files.errors import UserError
+from numpy.typing import NDArray
+
+from .catalogue import EXPORT, MUJOCO, PLAY, WORLDS, require
+from .commands import common
+from .runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_onboard.bundle.policy import OnboardPolicy
+    from gaitway_sim2real.validate import Verdict
+    from gaitway_tasks.ground import Ground
+
+    from .config.train_config import TrainConfig
+
+Array = NDArray[Any]
+Place = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run folder of a training, on disk; everything is read when it is asked for, also while the run trains.
+
+    >>> run = gaitway.load_run("runs/walk")
+    >>> run.status, run.steps
+    ('finished', 4500000)
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Contents of ``run.json``: task, seed, versions, machine, times."""
+        return RunFolder.open(self.path).record
+
+    @property
+    def status(self) -> str:
+        """State: "running", "finished", "interrupted" or "failed"."""
+        return str(self.record["status"])
+
+    @property
+    def steps(self) -> int:
+        """Environment steps done, all environments together."""
+        return int(self.record["steps"])
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        """Resolved configuration of the training."""
+        return RunFolder.open(self.path).config()
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Newest checkpoint; None before the first."""
+        return next(reversed(RunFolder.open(self.path).checkpoints()), None)
+
+    def rows(self, name: Literal["metrics", "episodes", "evaluations", "examinations"] = "metrics") -> list[Any]:
+        """Rows of ``<name>.jsonl`` as dictionaries, oldest first (``docs/runs.md`` has their keys); [] without any.
+
+        >>> pandas.DataFrame(run.rows())
+        """
+        from .runs.rows import read_rows
+
+        path = self.path / f"{name}.jsonl"
+        return read_rows(path) if path.exists() else []
+
+    def series(self, key: str) -> tuple[Array, Array]:
+        """Steps (K,), int64, and values (K,), float64, of one metric: a learning curve.
+
+        Raises :class:`gaitway.UserError` for a metric that no row has.
+
+        >>> steps, returns = run.series("episodes/return")
+        """
+        rows = self.rows()
+        found = [(row["steps"], row[key]) for row in rows if key in row]
+        if not found:
+            known = ", ".join(sorted({name for row in rows for name in row})) or "none"
+            raise UserError(f"{key!r}: {self.path} has no such metric; it has {known}")
+        steps, values = zip(*found, strict=True)
+        return np.array(steps, np.int64), np.array(values, np.float64)
+
+    def policy(self) -> Policy:
+        """Deterministic policy of the newest checkpoint. Raises :class:`gaitway.UserError` without a checkpoint.
+
+        >>> action = run.policy()(observation)
+        """
+        return Policy(self)
+
+
+class Policy:
+    """Deterministic policy of a run: a function from observations to actions, with a memory if the network has one.
+
+    >>> policy = run.policy()
+    >>> policy(np.zeros((64, 48))).shape      # 64 ANYmals
+    (64, 12)
+    """
+
+    def __init__(self, run: Run):
+        from .training.load import trainer_of
+
+        config = _playable(run.config)
+        env = config.environments.make_env(config, 1, config.seed)
+        try:
+            self._trainer = trainer_of(RunFolder.open(run.path), env)
+            groups: Any = env.single_observation_space
+            self._seen, self._bounds = groups["policy"], env.single_action_space
+        finally:
+            env.close()
+        self._memory: dict[str, Any] = {}
+        self._rows = 0
+
+    def __call__(self, observation: Any) -> Array:
+        """Actions (N, A) for observations (N, D), or (A,) for one of shape (D,); of choices, (N,) or one number.
+
+        ``observation`` is an array or tensor of the group "policy", or a dictionary that has it, as
+        :func:`make_vec` gives them. Raises :class:`gaitway.UserError` for another shape.
+        """
+        import torch
+        from gymnasium.spaces import Box
+
+        groups = dict(observation) if isinstance(observation, Mapping) else {"policy": observation}
+        shape = self._seen.shape
+        dtype = torch.float32 if self._seen.dtype == np.float64 else getattr(torch, str(self._seen.dtype))
+        groups = {name: torch.as_tensor(np.asarray(value)) for name, value in groups.items()}
+        groups["policy"] = groups["policy"].to(dtype)
+        one = groups["policy"].shape == shape
+        if one:
+            groups = {name: value[None] for name, value in groups.items()}
+        if groups["policy"].shape[1:] != shape:
+            raise UserError(f"observation of shape {tuple(groups['policy'].shape)}: this policy reads {('N', *shape)}")
+        if self._rows != (rows := len(groups["policy"])):
+            self._memory, self._rows = self._trainer.initial_memory(rows), rows
+        with torch.inference_mode():
+            action, self._memory = self._trainer.predict(groups | self._memory)
+        found = action.numpy().copy()
+        if isinstance(self._bounds, Box):
+            found = np.clip(found, self._bounds.low, self._bounds.high)
+        return found[0] if one else found
+
+    def forget(self, ended: Array | None = None) -> None:
+        """Clear the memory of episodes that ended, (N,) of bool; of all without an argument."""
+        import torch
+
+        if ended is None:
+            self._rows = 0
+        goes_on = ~torch.as_tensor(np.asarray(ended if ended is not None else True))
+        self._memory = {name: value * goes_on[..., None] for name, value in self._memory.items()}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Exported policy: a folder that runs on a robot without the training half.
+
+    >>> bundle = gaitway.export(run, "bundles/walk")
+    >>> bundle.contract.joint_names
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """Joint order, gains, limits, rates and frames: ``contract.yaml``."""
+        from gaitway_onboard.bundle.contract import Contract
+
+        return Contract.load(self.path)
+
+    def policy(self) -> OnboardPolicy:
+        """Policy as on the robot: ``step(signals, command)`` gives joint targets [rad], (J,)."""
+        from gaitway_onboard.bundle.policy import OnboardPolicy
+
+        return OnboardPolicy(self.path)
+
+
+def train(
+    task: str,
+    agent: str | None = None,
+    preset: str | None = None,
+    out: Place | None = None,
+    seed: int | None = None,
+    *,
+    world: str | None = None,
+    config: Place | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Train an agent on a task; returns its run.
+
+    ``settings`` are those of ``gaitway train``: fields of the configuration, nested ones by dotted keys in a
+    dictionary, and the options of one kind of task (``parameters``, ``model``, ``lora``, ...). ``preset`` None is the
+    task's usual one, "none" is none. ``out`` is the run folder, by default ``runs/<task>/<time>-seed<k>``.
+
+    The first Ctrl-C (a notebook's stop button) finishes the iteration and writes a checkpoint: the run that is returned
+    has ``status`` "interrupted", and the same call with ``resume=True`` goes on. The second one raises
+    KeyboardInterrupt. Progress is a line every ten seconds, or nothing with ``quiet``.
+
+    Raises :class:`gaitway.UserError` before anything is written if a name, setting or folder is wrong, and
+    :class:`gaitway.NotDone` for a training that diverged.
+
+    >>> run = gaitway.train("cartpole", total_steps=20_000, **{"agent.gamma": 0.98})
+    """
+    from .training.start import Order, begin
+
+    options = {name: settings.pop(name) for name in _option_names() & settings.keys()}
+    if "parameters" in options:
+        options["parameters"] = Path(options["parameters"])
+    order = Order(
+        task=task,
+        settings=_typed(settings),
+        agent=agent,
+        preset=preset,
+        world=world,
+        config=None if config is None else Path(config),
+        out=None if out is None else Path(out),
+        seed=seed,
+        resume=resume,
+        quiet=quiet,
+        options=options,
+    )
+    with _own_threads():
+        path, _ = begin(order)
+    assert path is not None  # of a process that trains alone
+    return Run(path)
+
+
+def load_run(path: Place) -> Run:
+    """Run in a folder that ``gaitway train`` or :func:`train` wrote.
+
+    Raises :class:`gaitway.UserError` for a folder that is none.
+
+    >>> gaitway.load_run("runs/walk").series("episodes/return")
+    """
+    return Run(RunFolder.open(Path(path)).path)
+
+
+def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None) -> dict[str, Any]:
+    """Deterministic episodes of a run's newest policy: ``returns`` and ``lengths``, lists of ``episodes`` numbers.
+
+    A robot's result also has ``falls``, the number of episodes that a fall ended, and ``tracking``, the mean errors
+    from each command, ``linear`` [m/s] and ``yaw`` [rad/s]. ``seed`` is by default that of the training's own
+    evaluations. Language models have ``gaitway evaluate``.
+
+    >>> statistics.mean(gaitway.evaluate("runs/cartpole", 100)["returns"])
+    """
+    from .training.evaluator import EVALUATION_SEED, played
+    from .training.load import trainer_of
+
+    if episodes < 1:
+        raise UserError(f"episodes={episodes}: must be at least 1")
+    folder = RunFolder.open(Path(run))
+    config = _playable(folder.config())
+    seed = config.seed + EVALUATION_SEED if seed is None else seed
+    with _own_threads():
+        env = config.environments.make_env(config, min(episodes, config.environments.evaluation_envs), seed)
+        try:
+            return played(config, trainer_of(folder, env), env, episodes, seed)
+        finally:
+            env.close()
+
+
+def export(run: Run | Place, out: Place, estimate: Mapping[str, str | None] | Sequence[str] | str = ()) -> Bundle:
+    """Bundle of a robot's run: its newest policy as a folder for a robot, in ``out``.
+
+    ``estimate`` names the inputs without a sensor that the robot estimates, as ``--estimate`` does: "base_lin_vel", or
+    ``{"base_lin_vel": "robot"}`` for the robot's own software. Raises :class:`gaitway.UserError` if the policy reads
+    such an input and it is not named, or another is.
+
+    >>> bundle = gaitway.export(run, "bundles/walk")
+    """
+    from .commands.export import estimated
+
+    require("export", EXPORT)
+    names = [estimate] if isinstance(estimate, str) else estimate
+    named = names if isinstance(names, Mapping) else dict.fromkeys(names)
+    try:
+        inputs = dict(estimated(name if by is None else f"{name}={by}") for name, by in named.items())
+    except ArgumentTypeError as error:
+        raise UserError(f"estimate: {error}") from None
+    return Bundle(common.export_run(Path(run), Path(out), inputs))
+
+
+def validate(
+    source: Run | Bundle | Place,
+    *,
+    robot: str | None = None,
+    model: Place | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    rough: bool = False,
+    report: Place | None = None,
+    video: bool = True,
+    engines: Sequence[Any] = (),
+    quiet: bool = False,
+    after: Callable[[Path, Path, Verdict], None] | None = None,
+) -> Verdict:
+    """Verdict of the validation suite in plain MuJoCo on a bundle, a run's newest policy, or one to import.
+
+    It takes minutes; ``report`` gets ``report.html`` (default: ``validation/`` beside the bundle), and a bundle judged
+    on its own robot gets its ``validation.json``. ``robot``, ``model``, ``seed``, ``seeds`` and ``rough`` are as in
+    ``gaitway validate``. Scenarios that are done and the time left are printed unless ``quiet``.
+    ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were validated, is there. Scripts
+    need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
+
+    Raises :class:`gaitway.UserError` for a bundle or model that cannot be used.
+
+    >>> verdict = gaitway.validate("runs/walk")
+    >>> verdict.passed, verdict.summary()
+    """
+    require("validate", MUJOCO)
+    bundle = common.bundle_of(Path(source), robot)
+    from gaitway_onboard.bundle.reading import one_reading
+    from gaitway_sim2real.validate import validate_bundle
+    from gaitway_sim2real.validate.rough import ROUGH
+
+    from .runs.files import refuse_links
+    from .training.progress import show_scenario
+
+    folder = report_folder(bundle) if report is None else Path(report)
+    if report is None:
+        refuse_links(folder)
+    with one_reading(bundle) as judged:
+        verdict: Verdict = validate_bundle(
+            judged,
+            model=None if model is None else Path(model),
+            seed=seed,
+            seeds=seeds,
+            report_dir=folder,
+            progress=None if quiet else show_scenario,
+            video=video,
+            processes=0,
+            engines=engines,
+            courses=ROUGH if rough else (),
+        )
+        if model is None:
+            for place in (bundle, judged):
+                verdict.save(place / "validation.json")
+        if after is not None:
+            after(bundle, judged, verdict)
+    return verdict
+
+
+def report_folder(bundle: Place) -> Path:
+    """Folder of a bundle's validation report, unless another is asked for."""
+    return Path(bundle).resolve().parent / "validation"
+
+
+def play(
+    source: Run | Bundle | Place,
+    video: Place | None = None,
+    seconds: float | None = None,
+    *,
+    port: int = 8080,
+    host: str = "127.0.0.1",
+    terrain: Ground | str | None = None,
+    model: Place | None = None,
+) -> None:
+    """Page in a browser to watch and steer a run or a bundle, until Ctrl-C or for ``seconds``; or a film.
+
+    The address is printed. With ``video``, an ``.mp4``, a film of ``seconds`` (20) of a tour of the commands is written
+    instead; games can only be filmed. ``terrain`` is a ground such as "stairs-up:0.10", ``model`` another MJCF of a
+    bundle's robot. Raises :class:`gaitway.UserError` for what cannot be played, and a port in use.
+
+    >>> gaitway.play("runs/walk", video="walk.mp4")
+    """
+    path, film = Path(source), None if video is None else Path(video)
+    kind = common.run_or_bundle(path)
+    require("play", PLAY)
+    from .view import shows
+
+    if kind == "run":
+        require("playing a run", WORLDS["mujoco"])
+        if model is not None:
+            raise UserError("--model is for bundles: export the run first, then play the bundle")
+    if kind == "run" and shows.is_filmed(path):
+        if terrain is not None:
+            raise UserError(f"{path} is a run of a game or classic task: leave out --terrain")
+        shows.film_of_game(path, film, seconds or 20.0)
+        return
+    if film is None:
+        from .view.scene import check_port
+        from .view.steering import view
+
+        check_port(host, port)
+    walker = shows.walker_of(path, kind, None if model is None else Path(model), _ground(terrain))
+    if film is None:
+        view(walker, host, port, seconds)
+    else:
+        shows.film_of_walk(walker, film, seconds or 20.0)
+
+
+def make_vec(
+    task: str,
+    num_envs: int = 64,
+    preset: str | None = None,
+    seed: int = 0,
+    *,
+    library: Literal["gymnasium", "sb3"] = "gymnasium",
+    action_limit: float = 3.0,
+    **settings: Any,
+) -> Any:
+    """``num_envs`` environments of a task, stepped together.
+
+    ``library`` "gymnasium" gives a ``gymnasium.vector.VectorEnv`` of torch tensors as Gaitway's agents see it: float32
+    observations by group, each (N, D), and finished episodes that restart within the step. "sb3" gives a VecEnv of
+    numpy arrays for Stable-Baselines3, with the observations of the group "policy" and actions in [-``action_limit``,
+    ``action_limit``] where the task has no bounds (:class:`gaitway.sb3.VecEnv`). ``settings`` change
+    the configuration as in :func:`train`, for example ``num_threads=2``.
+
+    Raises :class:`gaitway.UserError` for an unknown task, preset or setting, and language tasks.
+
+    >>> env = gaitway.make_vec("velocity-flat-anymal-c", 256, preset="cpu", library="sb3")
+    >>> stable_baselines3.PPO("MlpPolicy", env).learn(1_000_000)
+    """
+    if library not in ("gymnasium", "sb3"):
+        raise UserError(f"library={library!r}: use gymnasium or sb3")
+    if num_envs < 1:
+        raise UserError(f"num_envs {num_envs}: at least one environment is needed")
+    require(f"making {task}", WORLDS["gymnasium"])  # all tasks need as much
+    if library == "sb3" and find_spec("stable_baselines3") is None:
+        raise UserError("library='sb3' needs stable_baselines3, not installed here: pip install stable-baselines3")
+    from .config.train_config import resolve
+    from .domains.table import find_task, worlds_of
+
+    require(f"making {task}", WORLDS[worlds_of(find_task(task, preset))[0]])
+    config = resolve(task, preset=preset, overrides=_typed(settings), seed=seed)
+    env = config.environments.make_env(config, num_envs, seed)
+    if library == "gymnasium":
+        return env
+    from .sb3 import VecEnv
+
+    return VecEnv(env, action_limit)
+
+
+def _ground(terrain: Ground | str | None) -> Ground | None:
+    if not isinstance(terrain, str):
+        return terrain
+    try:
+        return common.terrain(terrain)
+    except ArgumentTypeError as error:
+        raise UserError(f"terrain {str(error).removeprefix(common.GIVEN)}") from None
+
+
+def _playable(config: TrainConfig) -> TrainConfig:
+    """The configuration in a world of this process: a run of Isaac Lab is played in MuJoCo."""
+    from gaitway_tasks.spec import Task
+
+    from .domains.robots import in_mujoco
+
+    return in_mujoco(config) if isinstance(config.task, Task) else config
+
+
+def _option_names() -> set[str]:
+    from .domains.table import DOMAINS
+
+    return {name for row in DOMAINS for name in row.options}
+
+
+def _typed(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as ``key=value``, as they would be typed."""
+    typed = []
+    for key, value in settings.items():
+        try:
+            typed.append(f"{key}={json.dumps(value, default=_plain)}")
+        except TypeError:
+            raise UserError(f"{key}={value!r}: give a number, text, true or false, a list or a mapping") from None
+    return typed
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    """The threads of torch are the caller's again at the end: a training has one for each operation."""
+    try:
+        import torch
+    except ModuleNotFoundError:  # what needs it says so
+        yield
+        return
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

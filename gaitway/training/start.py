@@ -1,0 +1,239 @@
+"""Begin or continue a training: what ``gaitway train`` and :func:`gaitway.train` have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
+from gaitway_files.trust import trust
+from gaitway_tasks.registry import UnknownNameError
+
+from ..backends.table import BACKENDS, backend, engines
+from ..catalogue import AGENTS, MUJOCO, WORLDS, require
+from ..errors import RunError
+
+if TYPE_CHECKING:
+    from ..config.train_config import TrainConfig
+    from ..runs.folder import RunFolder
+
+
+RESUMABLE = (
+    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
+    "evaluation_interval", "until", "least_steps", "examination_interval",
+    "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
+    "agent.optimizer.offload",
+)  # fmt: skip
+"""Settings that may change when a run is continued; any other would make it a different run."""
+NO_PRESET = "none"
+"""Name of no preset, where the task has a usual one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A training that is asked for; None where nothing is said. The fields are the options of ``gaitway train``."""
+
+    task: str
+    settings: Sequence[str] = ()
+    """``key=value``, the highest layer of settings."""
+    agent: str | None = None
+    world: str | None = None
+    physics: str | None = None
+    preset: str | None = None
+    config: Path | None = None
+    seed: int | None = None
+    out: Path | None = None
+    resume: bool = False
+    quiet: bool = False
+    distributed: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options that only one kind of task has, such as ``model`` or ``parameters``."""
+
+
+def begin(order: Order) -> tuple[Path | None, int]:
+    """Train as ordered; returns the run's folder, None where another process writes it, and the exit code.
+
+    Raises a :class:`UserError` for what is wrong with the order before anything is written, and a
+    :class:`gaitway_files.errors.NotDone` for a training that failed.
+    """
+    if ":" in order.task and not order.task.startswith("gym:"):
+        trust(order.task)  # the user has named it
+    if order.agent is not None and order.agent not in AGENTS:
+        raise UnknownNameError("agent", order.agent, AGENTS)
+    agent, needed = order.agent or "ppo", order.world or ""
+    complete = needed in BACKENDS and backend(needed).brings_torch
+    require(f"training with {agent}", WORLDS[needed] if complete else AGENTS[agent])
+
+    from ..config.train_config import resolve
+    from ..domains.table import domain_of, find_task, worlds_of
+    from ..runs import folder as runs
+    from . import processes
+
+    task = find_task(order.task, _named_preset(order))
+    domain = domain_of(task)
+    agent, world = order.agent or domain.usual_agent, order.world or worlds_of(task)[0]
+    if world not in WORLDS:
+        raise UnknownNameError("world", world, WORLDS)
+    path = order.out or (runs.newest_run(task.name, agent) if order.resume else None)
+    continued = order.resume and path is not None and runs.is_run(path)
+    path, continued = processes.of_first((path, continued))
+    if continued and path is not None:
+        return path, _resume(order, path)
+    require(f"training in {world}", WORLDS[world])
+    config = resolve(
+        order.task,
+        agent=agent,
+        preset=(preset := preset_of(order)),
+        config_file=order.config,
+        overrides=settings_of(order, world),
+        options=order.options,
+        seed=order.seed,
+        world=order.world,
+    )
+    if order.distributed and not domain.distributed:
+        raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
+    _check_examination(config)
+    config = domain.preflight(config)
+    domain.start(config)
+    if not _keeps_records():
+        return None, _train(config, None)
+    folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
+    print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
+    if preset is not None and order.preset is None:
+        print(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
+    _print_notes(config, continued=False)
+    return folder.path, _train(config, folder, quiet=order.quiet)
+
+
+def _named_preset(order: Order) -> str | None:
+    return None if order.preset == NO_PRESET else order.preset
+
+
+def preset_of(order: Order) -> str | None:
+    """The preset of a new run: the task's usual one unless one is named. A file of settings is taken as it is."""
+    from ..domains.table import domain_of, find_task, worlds_of
+
+    if order.preset is not None or order.config is not None:
+        return _named_preset(order)
+    task = find_task(order.task)
+    return domain_of(task).usual_preset(order.task, order.world or worlds_of(task)[0])
+
+
+def settings_of(order: Order, world: str) -> list[str]:
+    """The settings of an order, and what its physics stands for."""
+    settings = list(order.settings)
+    if order.physics is None:
+        return settings
+    owner = engines()[order.physics]
+    if world != owner:
+        raise UserError(f"--physics {order.physics} is an engine of {BACKENDS[owner].title}: add --world {owner}")
+    return settings + backend(world).chosen(order.physics)
+
+
+def _keeps_records() -> bool:
+    from gaitway_agents.core import distributed
+
+    return distributed.rank() == 0
+
+
+def _print_notes(config: TrainConfig, *, continued: bool) -> None:
+    for line in config.domain.notes(config, continued=continued):
+        print(line)
+
+
+def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
+    """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
+    from .loop import train, train_along
+
+    if folder is not None and _keeps_records():
+        return train(config, folder, quiet=quiet)
+    return train_along(config, folder)
+
+
+def _resume(order: Order, path: Path) -> int:
+    from ..runs.folder import RunFolder
+
+    if not _keeps_records():
+        return _continue(order, path, RunFolder.open(path))
+    lock = RunFolder.open(path).lock
+    with lock:
+        folder = RunFolder.open(path)  # as the process that held it before has left it
+        folder.lock = lock
+        return _continue(order, path, folder)
+
+
+def _continue(order: Order, path: Path, folder: RunFolder) -> int:
+    from ..config.overrides import trust_settings
+    from ..config.train_config import difference, merge
+    from ..domains.table import check_options, find_task
+    from ..runs.files import refuse_links
+
+    refuse_links(*path.iterdir())
+    trust_settings(order.settings)
+    stored = folder.config()
+    _check_edits(folder)
+    if stored.task.name != (asked_task := find_task(order.task, _named_preset(order)).name):
+        raise RunError(f"{path} is a run of {stored.task.name}, not of {asked_task}: choose another --out")
+    for name, key in (("seed", "seed"), ("preset", "preset"), ("world", "world"), ("agent", "algorithm")):
+        asked, had = getattr(order, name), getattr(stored, key)
+        if asked is not None and asked != had and (name, asked, had) != ("preset", NO_PRESET, None):
+            raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
+    require(f"training in {stored.world}", WORLDS[stored.world])
+    check_options(stored.task, order.options)
+    stored.domain.check_continued(stored, order.options, path)
+    config = merge(stored, order.config, settings_of(order, stored.world))
+    if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
+        raise UserError(
+            f"{changed[0]} cannot change when a run is continued (only {', '.join(RESUMABLE)} can): "
+            "start a new run with another --out"
+        )
+    steps = folder.record["steps"]
+    if config.total_steps < steps and config.total_steps != stored.total_steps:
+        raise UserError(
+            f"total_steps={config.total_steps:,}: {path} has done {steps:,} steps already; give a greater number or "
+            "leave it out"
+        )
+    if folder.record["status"] == "finished":
+        if steps >= config.total_steps:
+            print(f"{path} is finished: {steps:,} steps; raise total_steps to train on")
+            return 0
+        if _stays_good(folder, stored, config):
+            print(f"{path} is finished: good after {steps:,} steps; raise least_steps or total_steps to train on")
+            return 0
+    _check_examination(config)
+    config.domain.start(config.domain.as_begun(config, folder.record))
+    if not _keeps_records():
+        return _train(config, folder)
+    print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
+    _print_notes(config, continued=True)
+    folder.set_config(config)
+    return _train(config, folder, quiet=order.quiet)
+
+
+def _check_examination(config: TrainConfig) -> None:
+    """Refuse, before a simulator starts, to examine where MuJoCo is missing, or as old as Newton asks for."""
+    if config.until == "good":
+        require("--until good examines in MuJoCo, which", MUJOCO)
+
+
+def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:
+    """Whether a finished run, as good as it was asked to be, is asked for nothing more."""
+    from .examinations import GOOD
+
+    asked = config.until == "good" and config.total_steps == stored.total_steps
+    return folder.record.get("reason") == GOOD and asked and folder.record["steps"] >= config.least_steps
+
+
+def _check_edits(folder: RunFolder) -> None:
+    """Refuse a configuration that differs from the run's in settings that must not change."""
+    edited = {key: pair for key, pair in folder.edited().items() if key not in RESUMABLE}
+    if not edited:
+        return
+    key, (then, now) = next(iter(edited.items()))
+    more = f" (and {len(edited) - 1} more: {', '.join(list(edited)[1:6])})" if len(edited) > 1 else ""
+    raise RunError(
+        f"{folder.path}/config.yaml is not what the run was trained with: {key} was {then!r} and is {now!r}{more}. "
+        "Put it back to continue the run, or start a new one with another --out"
+    )

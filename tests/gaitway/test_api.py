@@ -1,0 +1,241 @@
+"""What ``import gaitway`` offers does what the command does, and says what is wrong as an exception."""
+
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+import gaitway
+
+SMALL = {"total_steps": 512, "num_envs": 4, "agent.num_steps": 32, "evaluation_episodes": 0, "num_threads": 1}
+FLAT = "velocity-flat-anymal-c"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return gaitway.train("cartpole", out=tmp_path_factory.mktemp("api") / "run", quiet=True, seed=3, **SMALL)
+
+
+def test_importing_loads_nothing_and_every_name_is_there():
+    light = subprocess.run(
+        [sys.executable, "-c", "import sys, gaitway; print(sorted({'numpy', 'typing', 'torch'} & set(sys.modules)))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert light.stdout.strip() == "[]"
+    assert all(getattr(gaitway, name).__doc__ for name in gaitway.OFFERED)
+    with pytest.raises(AttributeError, match=r"tain.*load_run"):
+        gaitway.tain  # noqa: B018
+
+
+def test_a_run_is_what_its_folder_says(run):
+    again = gaitway.load_run(str(run.path))
+    assert (again.status, again.steps, again.config.seed, again.config.num_envs) == ("finished", 512, 3, 4)
+    steps, lengths = again.series("episodes/length")
+    assert steps.tolist() == [row["steps"] for row in again.rows() if "episodes/length" in row] and (lengths > 1).all()
+    assert again.checkpoint == run.path / "checkpoints/step_000000000512.pt"
+    assert again.rows("examinations") == []
+    with pytest.raises(gaitway.UserError, match=r"'episodes/retrun'.*episodes/return"):
+        again.series("episodes/retrun")
+
+
+def test_a_policy_acts_as_the_evaluation_does(run):
+    policy = run.policy()
+    env = gymnasium.make_vec("CartPole-v1", 5)
+    seen, _ = env.reset(seed=0)
+    together = policy(seen)
+    assert together.shape == (5,) and together.tolist() == [policy(one) for one in seen]
+    assert policy({"policy": torch.as_tensor(seen)}).tolist() == together.tolist()
+    with pytest.raises(gaitway.UserError, match=r"\(5, 3\).*'N', 4"):
+        policy(seen[:, :3])
+    found = gaitway.evaluate(run, 4, seed=11)
+    assert found["returns"] == gaitway.evaluate(run.path, 4, seed=11)["returns"] == found["lengths"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"task": "cartpol"}, "cartpol.*cartpole"),
+        ({"nm_envs": 3}, "nm_envs.*num_envs"),
+        ({"agent": "pp"}, "pp.*ppo"),
+        ({"num_envs": object()}, "num_envs=<object"),
+        ({"model": "tiny"}, "--model.*cartpole"),
+        ({"num_envs": 1.5}, "num_envs=1.5"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(given, message, tmp_path):
+    with pytest.raises(gaitway.UserError, match=message):
+        gaitway.train(**{"task": "cartpole", "out": tmp_path / "run"} | given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_given_in_python_is_what_would_be_typed(tmp_path):
+    from gaitway.api import _typed
+    from gaitway.config.train_config import resolve
+
+    given = {"agent.optimizer.learning_rate": np.float64(1e-5), "evaluation_episodes": 0, "agent.scale_rewards": True}
+    config = resolve("cartpole", overrides=_typed(given))
+    assert config.agent.optimizer.learning_rate == 1e-5 and config.agent.scale_rewards is True
+
+
+def test_a_stop_leaves_a_run_that_goes_on(tmp_path):
+    """A notebook's stop button is a SIGINT: a checkpoint, and no exception."""
+    many = SMALL | {"total_steps": 50_000_000}
+    out = tmp_path / "run"
+
+    def stop():
+        while not (out / "metrics.jsonl").exists():
+            ended.wait(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    ended = threading.Event()
+    threading.Thread(target=stop, daemon=True).start()
+    run = gaitway.train("cartpole", out=out, quiet=True, **many)
+    assert run.status == "interrupted" and run.checkpoint is not None
+    done = run.steps
+    with pytest.raises(gaitway.UserError, match="--resume"):
+        gaitway.train("cartpole", out=out, **many)
+    again = gaitway.train("cartpole", out=out, quiet=True, resume=True, **many | {"total_steps": done + 128})
+    assert again.status == "finished" and again.steps == done + 128
+
+
+def test_training_works_in_a_thread_and_leaves_torch_its_threads(tmp_path):
+    before, runs = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    work = threading.Thread(
+        target=lambda: runs.append(gaitway.train("cartpole", out=tmp_path / "run", quiet=True, **SMALL))
+    )
+    work.start()
+    work.join()
+    assert [run.status for run in runs] == ["finished"] and torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+def test_one_environment_passes_the_checks_of_others():
+    env = gymnasium.make(f"Gaitway/{FLAT.title()}-v0", preset="cpu").unwrapped
+    check_env(env, warn=False)
+    assert env.reset(seed=4)[0].tolist() == env.reset(seed=4)[0].tolist() != env.reset(seed=5)[0].tolist()
+    with pytest.raises(gaitway.UserError, match="action_limit=0"):
+        gymnasium.make(f"Gaitway/{FLAT.title()}-v0", action_limit=0)
+
+
+def test_asking_for_gymnasium_does_not_lose_the_environments():
+    code = (
+        "import gaitway.gymnasium_plugin as plugin, importlib.util; plugin.install(); "
+        "importlib.util.find_spec('gymnasium'); import gymnasium; "
+        f"assert 'Gaitway/{FLAT.title()}-v0' in gymnasium.registry"
+    )
+    subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"], check=True)
+
+
+def test_stable_baselines3_gets_what_its_own_environments_give():
+    """Beside its DummyVecEnv: shapes, types, ends by fall and by time, and what the infos say of them."""
+    ours, theirs = (
+        gaitway.make_vec("cartpole", 3, library="sb3"),
+        DummyVecEnv([lambda: gymnasium.make("CartPole-v1")] * 3),
+    )
+    ours.seed(1)
+    first, other = ours.reset(), theirs.reset()
+    assert (first.dtype, first.shape) == (other.dtype, other.shape)
+    assert (ours.action_space, ours.observation_space.shape) == (theirs.action_space, theirs.observation_space.shape)
+    seen = {}
+    for _ in range(60):
+        actions = np.ones(3, np.int64)
+        for name, env in (("ours", ours), ("theirs", theirs)):
+            observation, reward, done, infos = env.step(actions)
+            assert [part.dtype.name for part in (observation, reward, done)] == ["float32", "float32", "bool"]
+            for row in np.flatnonzero(done):
+                seen[name] = infos[row]
+                assert abs(infos[row]["terminal_observation"][2]) > 0.2 > abs(observation[row][2])
+    assert not seen["ours"]["TimeLimit.truncated"] and not seen["theirs"]["TimeLimit.truncated"]
+    assert seen["ours"]["episode"]["r"] == seen["ours"]["episode"]["l"] > 5
+
+
+def test_a_time_limit_is_no_end_for_stable_baselines3():
+    env = gaitway.make_vec("pendulum", 2, library="sb3")
+    env.reset()
+    for _ in range(200):
+        observation, _, done, infos = env.step(np.zeros((2, 1), np.float32))
+    assert done.all() and all(info["TimeLimit.truncated"] for info in infos)
+    assert not np.allclose(infos[0]["terminal_observation"], observation[0])
+    assert np.isfinite(env.action_space.high).all() and env.get_attr("num_envs") == [2, 2]
+
+
+def test_stable_baselines3_trains_a_robot():
+    env = gaitway.make_vec(FLAT, 8, preset="cpu", library="sb3", num_threads=1, action_limit=2.0)
+    assert env.action_space.high.tolist() == [2.0] * 12
+    model = PPO("MlpPolicy", env, n_steps=8, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    before = [p.clone() for p in model.policy.parameters()]
+    model.learn(128)
+    assert model.num_timesteps == 128
+    assert any((a != b).any() for a, b in zip(before, model.policy.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"library": "sb4"}, "sb4"),
+        ({"num_envs": 0}, "num_envs 0"),
+        ({"library": "sb3", "action_limit": -1.0}, "action_limit=-1.0"),
+        ({"preset": "gpu"}, "gpu"),
+    ],
+)
+def test_wrong_environments_are_refused(given, message):
+    with pytest.raises(gaitway.UserError, match=message):
+        gaitway.make_vec(**{"task": FLAT, "num_envs": 2, "num_threads": 1} | given)
+
+
+def test_wrong_estimates_and_no_episodes_are_refused(run):
+    with pytest.raises(gaitway.UserError, match="'base_lin_val' is not estimated"):
+        gaitway.export(run, "nowhere", "base_lin_val")
+    with pytest.raises(gaitway.UserError, match="base_lin_vel is not estimated by 'me'"):
+        gaitway.export(run, "nowhere", {"base_lin_vel": "me"})
+    with pytest.raises(gaitway.UserError, match="episodes=0"):
+        gaitway.evaluate(run, 0)
+
+
+def test_nothing_to_play_is_said():
+    with pytest.raises(gaitway.UserError, match="nowhere"):
+        gaitway.play(Path("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "call", "message"),
+    [
+        ("torch", lambda: gaitway.train("cartpole"), r"torch.*pip install 'gaitway\[train\]'"),
+        ("torch", lambda: gaitway.make_vec("cartpole"), r"torch.*pip install 'gaitway\[train"),
+        ("mujoco", lambda: gaitway.validate("nowhere"), r"mujoco.*pip install 'gaitway\[mujoco\]'"),
+        ("stable_baselines3", lambda: gaitway.make_vec("cartpole", library="sb3"), "pip install stable-baselines3"),
+    ],
+)
+def test_a_notebook_without_an_extra_is_told_how_to_get_it(missing, call, message, monkeypatch):
+    def find(name, package=None):
+        return None if name == missing else found(name, package)
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    monkeypatch.setattr("gaitway.api.find_spec", find)
+    with pytest.raises(gaitway.UserError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [("version_info = (3, 10, 4)", r"3\.11 or 3\.12, and this is 3\.10"), ("platform = 'win32'", "WSL 2")],
+)
+def test_elsewhere_it_says_what_it_needs(change, message):
+    source = Path(gaitway.__file__)
+    code = f"import sys; sys.{change}; exec(compile(open({str(source)!r}).read(), 'gaitway', 'exec'))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and re.search(f"ImportError: .*{message}", done.stderr)
