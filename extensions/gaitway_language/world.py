@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
+from gaitway_tasks.language.env import PLAYED
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
@@ -17,8 +18,6 @@ from torch import Tensor
 from .conversation import Conversation
 from .dialogue import Dialogue, converse
 
-PLAYED = "environment"
-"""Part of the reward that an environment gave."""
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
 

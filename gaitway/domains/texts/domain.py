@@ -41,10 +41,11 @@ class Texts(Domain):
 
     def find(self, name: str, preset: str | None = None) -> LanguageTask | None:
         from gaitway_tasks.language.files import is_file_name
-        from gaitway_tasks.language.tasks import get_language_task
+        from gaitway_tasks.language.tasks import get_language_task, in_family
         from gaitway_tasks.registry import is_outside
 
-        known = name in self.names() or is_file_name(name) or is_outside(name)  # a robot's task was found before
+        known = name in self.names() or in_family(name) or is_file_name(name)
+        known = known or is_outside(name)  # a robot's task was found before
         return get_language_task(name) if known else None
 
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
@@ -52,7 +53,11 @@ class Texts(Domain):
 
         rows = [(name, (), summary(name)) for name in self.names()]
         files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
-        return [*rows, ("FILE.jsonl", (), files), ("MODULE:OBJECT", (), "a language task of a module of your own")]
+        more = [
+            ("text:NAME", (), "a Gymnasium environment in words, such as text:frozen-lake or text:taxi"),
+            ("reasoning-gym:NAME", (), "problems of reasoning-gym with its own scores; pip install reasoning-gym"),
+        ]
+        return [*rows, *more, ("FILE.jsonl", (), files), ("MODULE:OBJECT", (), "a language task of a module of your own")]
 
     def agents(self) -> Mapping[str, Algorithm]:
         return TEXTS

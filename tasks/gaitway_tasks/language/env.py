@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -14,6 +15,8 @@ from .tools import Tool, call_tools
 
 Opening = str | Sequence[Mapping[str, str]]
 """A prompt: text, or messages with ``role`` and ``content``."""
+PLAYED = "environment"
+"""Part of the reward that an environment gave."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +75,15 @@ class ToolEnv:
         return Turn(call_tools(self.tools, answer), role="tool")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentSource(Checked):
+class Played(Checked, ABC):
     """Openings of an environment that needs no data: rows have ``prompt`` and the ``seed`` that it came from."""
 
-    environment: Callable[[], TextEnv]
-    """``module:Class`` of a :class:`TextEnv`."""
-    test: PositiveInt = 200
+    test: PositiveInt
     """Test rows; training has as many at first, and others in its stream."""
+
+    @abstractmethod
+    def new(self) -> TextEnv:
+        """What replies in one dialogue, not reset yet."""
 
     def rows(self, split: str) -> list[Row]:
         check_split(split)
@@ -94,4 +98,16 @@ class EnvironmentSource(Checked):
             yield self._row(self.test + random.getrandbits(31))
 
     def _row(self, seed: int) -> Row:
-        return {"prompt": self.environment().reset({"seed": seed}), "seed": seed}
+        return {"prompt": self.new().reset({"seed": seed}), "seed": seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSource(Played):
+    """Openings of an environment of your own."""
+
+    environment: Callable[[], TextEnv]
+    """``module:Class`` of a :class:`TextEnv`."""
+    test: PositiveInt = 200
+
+    def new(self) -> TextEnv:
+        return self.environment()

@@ -12,12 +12,23 @@ from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
 from .digit_sums import DigitSumSource
-from .env import EnvironmentSource, TextEnv, ToolEnv
+from .env import EnvironmentSource, Played, TextEnv, ToolEnv
+from .gyms import GymnasiumSource
+from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 from .tools import TOOLS
 
-Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource
+Source = (
+    ArithmeticSource
+    | GSM8K
+    | FileSource
+    | DescriptionSource
+    | DigitSumSource
+    | EnvironmentSource
+    | GymnasiumSource
+    | ReasoningGymSource
+)
 """Where the rows of a task may come from; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
@@ -73,7 +84,7 @@ class LanguageTask(Checked):
     @property
     def plays(self) -> bool:
         """Whether an environment rewards answers."""
-        return self.environment is not None or isinstance(self.source, EnvironmentSource)
+        return self.environment is not None or isinstance(self.source, Played)
 
     @property
     def rewarded(self) -> bool:
@@ -82,9 +93,11 @@ class LanguageTask(Checked):
 
     def new_environment(self) -> TextEnv:
         """What replies in one dialogue."""
-        own = self.source.environment if isinstance(self.source, EnvironmentSource) else None
-        make = self.environment or own
-        return ToolEnv([TOOLS[name] for name in self.tools]) if make is None else make()
+        if self.environment is not None:
+            return self.environment()
+        if isinstance(self.source, Played):
+            return self.source.new()
+        return ToolEnv([TOOLS[name] for name in self.tools])
 
     def replace(self, **changes: Any) -> Self:
         return replace(self, **changes)
