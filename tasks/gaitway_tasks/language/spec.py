@@ -68,6 +68,8 @@ class LanguageTask(Checked):
     """``module:Class`` of what replies to answers and rewards them; None is the source's own, or the tools."""
     max_turns: PositiveInt = 1
     """Answers of the model within one dialogue; more than one only with tools or an environment."""
+    step_time_limit: PositiveFloat = 60.0
+    """Longest time of a ``reset`` or ``step`` of the environment [s]; one that takes longer is an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

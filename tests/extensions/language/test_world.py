@@ -10,6 +10,7 @@ import pytest
 import torch
 from gaitway_agents.interfaces import Sampling, TokenWorld
 from gaitway_language.conversation import Conversation
+from gaitway_language.dialogue import EnvironmentFailedError
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.tokenizer import build_tokenizer
@@ -197,6 +198,21 @@ def test_an_environment_may_be_a_task_by_itself(tokenizer):
     for i in ended:
         assert float(rollout.rewards[i]) == (-1.0 if holes[i] == 1 else -0.75)
     assert {row["seed"] for row in rollout.rows}.isdisjoint(row["seed"] for row in held)
+
+
+def test_an_opening_that_does_not_follow_from_its_row_is_refused(tokenizer):
+    """The model would read another opening than the one that its environment is in."""
+
+    class Drifting(Lake):
+        drawn = 0
+
+        def reset(self, row):
+            Drifting.drawn += 1
+            return super().reset({"seed": Drifting.drawn % 2})
+
+    task = LanguageTask(name="lake", source=EnvironmentSource(environment=Drifting, test=5), max_turns=3)
+    with pytest.raises(EnvironmentFailedError, match="environment Drifting.*equal openings"):
+        make_world(tokenizer, task=task, max_tokens=60).sample(8, 2)
 
 
 def test_an_engine_that_can_rest_does_when_answers_are_there(tokenizer):
