@@ -58,6 +58,8 @@ class LanguageOptions(Checked):
     """"tiny" builds one; else a folder in Hugging Face's form, or a model of its hub by id."""
     tiny: TinyModel | None = None
     """Sizes of the model to build for "tiny"; None for any other model."""
+    teacher: str = ""
+    """Model that agent "gkd" learns from: a run, a folder in Hugging Face's form, or a model of its hub by id."""
     pad_token: str = ""
     """Token for padding that the exported tokeniser is to name; learning needs none, masks come from lengths."""
     dtype: Annotated[str, one_of("float32", "bfloat16")] = "float32"

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ...training.evaluator import Evaluator
 
 
+TAUGHT = "gkd"
+"""The agent that has a teacher."""
+
+
 class Texts(Domain):
     """Tasks of :mod:`gaitway_tasks.language`, and files of texts."""
 
@@ -57,7 +61,12 @@ class Texts(Domain):
             ("text:NAME", (), "a Gymnasium environment in words, such as text:frozen-lake or text:taxi"),
             ("reasoning-gym:NAME", (), "problems of reasoning-gym with its own scores; pip install reasoning-gym"),
         ]
-        return [*rows, *more, ("FILE.jsonl", (), files), ("MODULE:OBJECT", (), "a language task of a module of your own")]
+        return [
+            *rows,
+            *more,
+            ("FILE.jsonl", (), files),
+            ("MODULE:OBJECT", (), "a language task of a module of your own"),
+        ]
 
     def agents(self) -> Mapping[str, Algorithm]:
         return TEXTS
@@ -80,6 +89,11 @@ class Texts(Domain):
                     f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
                     "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
                 )
+        if bool(config.language.teacher) != (config.algorithm == TAUGHT):
+            raise ConfigError(
+                f"agent {config.algorithm!r} with --teacher {config.language.teacher!r}: {TAUGHT!r} learns from one, a "
+                "run folder, a folder in Hugging Face's form or a hub id; other agents do not"
+            )
         if config.num_envs != 1:
             raise ConfigError(
                 f"num_envs={config.num_envs}: a language task has no environments; "

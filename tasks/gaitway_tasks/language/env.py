@@ -79,7 +79,9 @@ class Played(Checked, ABC):
     """Openings of an environment that needs no data: rows have ``prompt`` and the ``seed`` that it came from."""
 
     test: PositiveInt
-    """Test rows; training has as many at first, and others in its stream."""
+    """Test rows."""
+    train: PositiveInt
+    """Training rows of agents that read a fixed set; those that sample get others without end."""
 
     @abstractmethod
     def new(self) -> TextEnv:
@@ -87,8 +89,8 @@ class Played(Checked, ABC):
 
     def rows(self, split: str) -> list[Row]:
         check_split(split)
-        first = 0 if split == "test" else self.test
-        return [self._row(first + number) for number in range(self.test)]
+        seeds = range(self.test) if split == "test" else range(self.test, self.test + self.train)
+        return [self._row(seed) for seed in seeds]
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
         """Rows without end, none of them a test row."""
@@ -108,6 +110,7 @@ class EnvironmentSource(Played):
     environment: Callable[[], TextEnv]
     """``module:Class`` of a :class:`TextEnv`."""
     test: PositiveInt = 200
+    train: PositiveInt = 200
 
     def new(self) -> TextEnv:
         return self.environment()

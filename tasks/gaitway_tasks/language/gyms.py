@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveInt
+from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveInt, Share
 
 from .answers import ANSWER, END_THINK, tagged
 from .env import Played, Turn
@@ -36,8 +36,8 @@ _HIGHLIGHT = re.compile(r"\x1b\[[\d;]+m(.*?)\x1b\[0m", re.DOTALL)
 class GymnasiumSource(Played):
     """A Gymnasium environment with discrete actions, played in words; row ``seed`` is the seed of its ``reset``.
 
-    Rows also have ``completion`` and ``messages``: a walk of a player who draws its actions, which shows the form of
-    answers and nothing of what is worth doing.
+    Rows also have ``completion`` and ``messages``: the walk of a player who knows nothing of what is worth doing. It
+    shows the form of answers, and that they depend on the place: in each place it has a whim, an action that it prefers.
     """
 
     env_id: str
@@ -49,9 +49,13 @@ class GymnasiumSource(Played):
     penalty: NonNegativeFloat = 1.0
     """What an answer costs that does not name one action; the environment then stands still. With less than a step
     costs, a model learns to say nothing."""
-    walk: PositiveInt = 8
+    whim: Share = 0.5
+    """How often the player of demonstrations follows its whim; otherwise it draws an action. With 0 a small model
+    learns that places do not matter, and rewards hardly teach it otherwise."""
+    walk: PositiveInt = 16
     """Most answers of a demonstration."""
     test: PositiveInt = 200
+    train: PositiveInt = 1000
 
     def new(self) -> GymnasiumText:
         return GymnasiumText(self)
@@ -95,10 +99,12 @@ class GymnasiumSource(Played):
     def _row(self, seed: int) -> Row:
         env = self.new()
         messages = [{"role": "user", "content": env.reset({"seed": seed})}]
-        random = Random(f"gaitway walk/{seed}")
+        random, place = Random(f"gaitway walk/{seed}"), env.place
         for number in range(self.walk):
-            messages.append({"role": "assistant", "content": random.choice(env.names)})
-            reply = env.step(messages[-1]["content"]).reply
+            whim = Random(f"gaitway whim/{place}").choice(env.names)
+            action = whim if random.random() < self.whim else random.choice(env.names)
+            messages.append({"role": "assistant", "content": action})
+            reply = place = env.step(action).reply
             if reply is None or number + 1 == self.walk:
                 break
             messages.append({"role": "user", "content": reply})
@@ -117,6 +123,8 @@ class GymnasiumText:
         self.source = source
         self.env: gymnasium.Env[Any, Any] | None = None
         self.names: tuple[str, ...] = ()
+        self.place = ""
+        """Where it is, in words."""
 
     def reset(self, row: Row) -> str:
         if self.env is None:
@@ -125,7 +133,8 @@ class GymnasiumText:
         observation, _ = self.env.reset(seed=row["seed"])
         told = _told(self.env)
         goal = told.goal(self.env.unwrapped) if told else f"You play {self.source.env_id}."
-        return f"{goal} {self._place(observation)}. Say {_listed(self.names)}."
+        self.place = self._told(observation)
+        return f"{goal} {self.place}. Say {_listed(self.names)}."
 
     def step(self, answer: str) -> Turn:
         assert self.env is not None, "reset comes first"
@@ -133,9 +142,10 @@ class GymnasiumText:
         if action is None:
             return Turn(_unclear(self.names), reward=-self.source.penalty)
         observation, reward, terminated, truncated, _ = self.env.step(action + int(self.env.action_space.start))
-        return Turn(None if terminated or truncated else self._place(observation), reward=float(reward))
+        self.place = self._told(observation)
+        return Turn(None if terminated or truncated else self.place, reward=float(reward))
 
-    def _place(self, observation: Any) -> str:
+    def _told(self, observation: Any) -> str:
         assert self.env is not None
         if (told := _told(self.env)) is not None:
             return told.place(self.env.unwrapped, observation)
@@ -240,9 +250,7 @@ WORDS = {
     "BlackjackEnv": Words(
         ("stick", "hit"),
         lambda env: "Get a higher sum than the dealer, 21 at most.",
-        lambda env, seen: (
-            f"You have {seen[0]}{' with a usable ace' if seen[2] else ''}, the dealer shows {seen[1]}"
-        ),
+        lambda env, seen: f"You have {seen[0]}{' with a usable ace' if seen[2] else ''}, the dealer shows {seen[1]}",
         lambda env: [" ".join(map(str, range(33))), "You have with a usable ace, the dealer shows"],
     ),
 }

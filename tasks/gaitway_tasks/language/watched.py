@@ -54,7 +54,9 @@ class Worker:
         threading.Thread(target=self._work, name="environments", daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._calls.put(None)
 
     def _work(self) -> None:

@@ -1,6 +1,7 @@
 """Gymnasium environments in words: what is said of them, and what an answer does."""
 
 import pickle
+from collections import Counter
 from itertools import islice
 
 import pytest
@@ -9,7 +10,7 @@ from gaitway_tasks.language.tasks import get_language_task
 from gaitway_tasks.registry import find_task
 
 gymnasium = pytest.importorskip("gymnasium")
-LAKE = GymnasiumSource(env_id="FrozenLake-v1", kwargs={"is_slippery": False}, test=4)
+LAKE = GymnasiumSource(env_id="FrozenLake-v1", kwargs={"is_slippery": False}, test=4, train=40)
 NAMES = ("left", "down", "right", "up")
 
 
@@ -112,6 +113,18 @@ def test_rows_are_apart_and_a_source_travels():
     held = {row["seed"] for row in LAKE.rows("test")}
     assert held == {0, 1, 2, 3}
     assert held.isdisjoint(row["seed"] for row in [*LAKE.rows("train"), *islice(LAKE.stream("train", 0), 20)])
+
+
+def test_demonstrations_prefer_an_action_in_each_place():
+    """By half of what is left of chance, and by nothing that is paid: the whim of a hole's neighbour is any action."""
+    said = Counter()
+    for row in GymnasiumSource(env_id="FrozenLake-v1", train=300, test=1).rows("train"):
+        places = ["row 0 column 0", *(message["content"] for message in row["messages"][2::2])]
+        said.update(zip(places, (message["content"] for message in row["messages"][1::2]), strict=True))
+    for place in ("row 0 column 0", "row 0 column 1", "row 1 column 0"):
+        counts = sorted(said[place, name] for name in NAMES)
+        assert counts[-1] / sum(counts) == pytest.approx(0.625, abs=0.06)
+        assert counts[0] / sum(counts) == pytest.approx(0.125, abs=0.05)
 
 
 def test_names_of_tasks():
