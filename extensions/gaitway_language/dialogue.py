@@ -15,7 +15,6 @@ from gaitway_tasks.language.watched import OverdueError, RaisedError, Worker
 
 from .conversation import Conversation
 
-
 MAX_REPLY_CHARS = 1_000_000
 """A longer reply is a mistake of its environment: no model reads so much."""
 

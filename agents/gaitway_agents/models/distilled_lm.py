@@ -11,8 +11,8 @@ from torch.utils.checkpoint import checkpoint
 from ..core.batch import Batch
 from ..core.distillation import generalised_jsd
 from ..core.policy import Evaluation
-from .sequences import hidden_states, without_dropout
 from .causal_lm import LOGITS, CausalLMPolicy, check_head, output_layer
+from .sequences import hidden_states, without_dropout
 
 
 class DistilledLMPolicy(CausalLMPolicy):

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveInt, Share
+from gaitway_files.ranges import NonNegativeFloat, PositiveInt, Share
 
 from .answers import ANSWER, END_THINK, tagged
 from .env import Played, Turn
@@ -37,7 +37,7 @@ class GymnasiumSource(Played):
     """A Gymnasium environment with discrete actions, played in words; row ``seed`` is the seed of its ``reset``.
 
     Rows also have ``completion`` and ``messages``: the walk of a player who knows nothing of what is worth doing. It
-    shows the form of answers, and that they depend on the place: in each place it has a whim, an action that it prefers.
+    shows the form of answers, and that they depend on the place: in each the player has a whim, an action it prefers.
     """
 
     env_id: str

@@ -1,4 +1,4 @@
-"""Problems of reasoning-gym (Stojanovski et al. 2025, arXiv 2505.24760), made as needed and judged by its own scores."""
+"""Problems of reasoning-gym (Stojanovski et al. 2025, arXiv 2505.24760), made as needed, with its own scores."""
 
 from __future__ import annotations
 

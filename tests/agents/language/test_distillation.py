@@ -102,5 +102,5 @@ def test_a_stopped_training_goes_on_as_if_it_had_not():
 def test_settings_without_a_meaning_are_refused():
     with pytest.raises(ValueError, match=r"minibatches 4: there are only prompts_per_step 2"):
         DistillationConfig(prompts_per_step=2, optimizer=one_step(minibatches=4))
-    with pytest.raises(ValueError, match="beta 1.5"):
+    with pytest.raises(ValueError, match=r"beta 1\.5"):
         DistillationConfig(beta=1.5)

@@ -211,7 +211,7 @@ def test_an_opening_that_does_not_follow_from_its_row_is_refused(tokenizer):
             return super().reset({"seed": Drifting.drawn % 2})
 
     task = LanguageTask(name="lake", source=EnvironmentSource(environment=Drifting, test=5), max_turns=3)
-    with pytest.raises(EnvironmentFailedError, match="environment Drifting.*equal openings"):
+    with pytest.raises(EnvironmentFailedError, match=r"environment Drifting.*equal openings"):
         make_world(tokenizer, task=task, max_tokens=60).sample(8, 2)
 
 

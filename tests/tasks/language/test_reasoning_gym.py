@@ -12,7 +12,7 @@ from gaitway_tasks.language.tasks import check_task, get_language_task
 
 def test_what_is_missing_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(ValueError, match="leg_counting needs reasoning-gym.*pip install reasoning-gym"):
+    with pytest.raises(ValueError, match=r"leg_counting needs reasoning-gym.*pip install reasoning-gym"):
         get_language_task("reasoning-gym:leg_counting")
 
 
@@ -55,7 +55,7 @@ def test_a_data_set_that_ends_says_so(reasoning_gym):
 
 
 def test_names_and_settings_are_checked(reasoning_gym):
-    with pytest.raises(ValueError, match="chain_sun.*did you mean 'chain_sum'"):
+    with pytest.raises(ValueError, match=r"chain_sun.*did you mean 'chain_sum'"):
         get_language_task("reasoning-gym:chain_sun")
     with pytest.raises(ValueError, match=r"params=.*'terms'"):
         ReasoningGymSource(dataset="chain_sum", params={"terms": 3}).rows("test")
