@@ -68,7 +68,9 @@ class GymnasiumSource(Played):
             raise UserError(f"{self.env_id} needs gymnasium: pip install 'gaitway[train]'") from error
         try:
             spec = gymnasium.spec(self.env_id)
-            ansi = {"render_mode": "ansi"} if self.env_id not in IDS.values() and _has_ansi(spec) else {}
+            ansi: dict[str, Any] = (
+                {"render_mode": "ansi"} if self.env_id not in IDS.values() and _has_ansi(spec) else {}
+            )
             env = gymnasium.make(spec, disable_env_checker=True, **ansi, **self.kwargs)
         except (gymnasium.error.Error, TypeError, ValueError, KeyError, ImportError, AttributeError) as error:
             raise UserError(
@@ -86,12 +88,14 @@ class GymnasiumSource(Played):
         """Every word that can be replied, of environments with words of their own."""
         env = self.make()
         found = [_unclear(self.names_for(env)), *self.names_for(env)]
-        return found + (_told(env).words(env.unwrapped) if _told(env) else [])
+        told = _told(env)
+        return found if told is None else found + told.words(env.unwrapped)
 
     def names_for(self, env: gymnasium.Env[Any, Any]) -> tuple[str, ...]:
         """Names of the actions of ``env``."""
-        told, space = _told(env), env.action_space
-        names = self.actions or (told.actions if told else tuple(map(str, range(space.start, space.start + space.n))))
+        told, space = _told(env), _discrete(env)
+        numbers = tuple(map(str, range(int(space.start), int(space.start + space.n))))
+        names = self.actions or (numbers if told is None else told.actions)
         if len(names) != space.n or len({name.lower() for name in names}) != space.n or not all(names):
             raise UserError(f"actions {', '.join(names)}: {self.env_id} has {space.n}, each with a name of its own")
         return names
@@ -104,7 +108,7 @@ class GymnasiumSource(Played):
             whim = Random(f"gaitway whim/{place}").choice(env.names)
             action = whim if random.random() < self.whim else random.choice(env.names)
             messages.append({"role": "assistant", "content": action})
-            reply = place = env.step(action).reply
+            reply, place = env.step(action).reply, env.place
             if reply is None or number + 1 == self.walk:
                 break
             messages.append({"role": "user", "content": reply})
@@ -141,7 +145,7 @@ class GymnasiumText:
         action = action_named(answer, self.names)
         if action is None:
             return Turn(_unclear(self.names), reward=-self.source.penalty)
-        observation, reward, terminated, truncated, _ = self.env.step(action + int(self.env.action_space.start))
+        observation, reward, terminated, truncated, _ = self.env.step(action + int(_discrete(self.env).start))
         self.place = self._told(observation)
         return Turn(None if terminated or truncated else self.place, reward=float(reward))
 
@@ -255,6 +259,11 @@ WORDS = {
     ),
 }
 """By the class of the bare environment."""
+
+
+def _discrete(env: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Discrete:
+    space: Any = env.action_space
+    return space
 
 
 def _told(env: gymnasium.Env[Any, Any]) -> Words | None:
