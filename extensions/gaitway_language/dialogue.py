@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gaitway_agents.interfaces import Engine, Sampling
-from gaitway_files.errors import NotDone, UserError
 from gaitway_tasks.language.env import TextEnv, ToolEnv, Turn
-from gaitway_tasks.language.watched import OverdueError, RaisedError, Worker
+from gaitway_tasks.language.watched import LIMIT, EnvironmentFailedError, Worker, named, watched
 
 from .conversation import Conversation
 
 MAX_REPLY_CHARS = 1_000_000
 """A longer reply is a mistake of its environment: no model reads so much."""
-
-
-LIMIT = 60.0
-"""Longest time of a step without another limit [s]."""
-
-
-class EnvironmentFailedError(NotDone):
-    """An environment that raised, hung, or returned what is no turn; the message names it and what it was told."""
 
 
 @dataclass
@@ -107,28 +98,6 @@ def take_turns(going: Sequence[tuple[Dialogue, TextEnv]], worker: Worker) -> lis
                 f"step() of {named(env)}, given the answer {dialogue.answer[:60]!r}, returned {wrong}"
             )
     return turns
-
-
-def watched(worker: Worker, calls: Sequence[Callable[[], Any]], what: Callable[[int], str]) -> list[Any]:
-    """Results of calls of environments, named by ``what``. Raises :class:`EnvironmentFailedError`."""
-    try:
-        return worker.each(calls)
-    except OverdueError as overdue:
-        raise EnvironmentFailedError(
-            f"{what(overdue.number)} has not returned after {worker.limit:g} s: look for what it waits for, or raise "
-            "task.step_time_limit"
-        ) from None
-    except RaisedError as raised:
-        if isinstance(raised.error, UserError | NotDone | KeyboardInterrupt):
-            raise raised.error from None
-        raise EnvironmentFailedError(
-            f"{what(raised.number)} raised {type(raised.error).__name__}: {raised.error}"
-        ) from raised.error
-
-
-def named(env: TextEnv) -> str:
-    """An environment for people."""
-    return f"environment {type(env).__name__}"
 
 
 def _wrong(turn: Any) -> str | None:

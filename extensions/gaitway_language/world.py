@@ -14,11 +14,11 @@ from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
 from gaitway_tasks.language.env import PLAYED, Played
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.spec import LanguageTask
-from gaitway_tasks.language.watched import Worker
+from gaitway_tasks.language.watched import EnvironmentFailedError, Worker, named, watched
 from torch import Tensor
 
 from .conversation import Conversation
-from .dialogue import Dialogue, EnvironmentFailedError, converse, named, watched
+from .dialogue import Dialogue, converse
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""

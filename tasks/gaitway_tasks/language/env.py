@@ -12,6 +12,7 @@ from gaitway_files.ranges import Checked, PositiveInt
 
 from .rows import Row, check_split
 from .tools import Tool, call_tools
+from .watched import LIMIT, EnvironmentFailedError, Worker, named, watched
 
 Opening = str | Sequence[Mapping[str, str]]
 """A prompt: text, or messages with ``role`` and ``content``."""
@@ -100,7 +101,15 @@ class Played(Checked, ABC):
             yield self._row(self.test + random.getrandbits(31))
 
     def _row(self, seed: int) -> Row:
-        return {"prompt": self.new().reset({"seed": seed}), "seed": seed}
+        env = self.new()
+        with Worker(LIMIT) as worker:
+            what = f"reset() of {named(env)} with the seed {seed}"
+            (opening,) = watched(worker, [lambda: env.reset({"seed": seed})], lambda _: what)
+        if not isinstance(opening, str | list | tuple):
+            raise EnvironmentFailedError(
+                f"{what} returned {type(opening).__name__}: it must return text, or messages with 'role' and 'content'"
+            )
+        return {"prompt": opening, "seed": seed}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,15 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from gaitway_files.errors import NotDone, UserError
+
+LIMIT = 60.0
+"""Longest time of a step without another limit [s]."""
+
+
+class EnvironmentFailedError(NotDone):
+    """An environment that raised, hung, or returned what is no turn; the message names it and what it was told."""
+
 
 class OverdueError(Exception):
     """Call ``number`` has not returned."""
@@ -65,3 +74,25 @@ class Worker:
                 self._results.put((call(), None))
             except BaseException as error:
                 self._results.put((None, error))
+
+
+def watched(worker: Worker, calls: Sequence[Callable[[], Any]], what: Callable[[int], str]) -> list[Any]:
+    """Results of calls of environments, named by ``what``. Raises :class:`EnvironmentFailedError`."""
+    try:
+        return worker.each(calls)
+    except OverdueError as overdue:
+        raise EnvironmentFailedError(
+            f"{what(overdue.number)} has not returned after {worker.limit:g} s: look for what it waits for, or raise "
+            "task.step_time_limit"
+        ) from None
+    except RaisedError as raised:
+        if isinstance(raised.error, UserError | NotDone | KeyboardInterrupt):
+            raise raised.error from None
+        raise EnvironmentFailedError(
+            f"{what(raised.number)} raised {type(raised.error).__name__}: {raised.error}"
+        ) from raised.error
+
+
+def named(env: object) -> str:
+    """An environment for people."""
+    return f"environment {type(env).__name__}"

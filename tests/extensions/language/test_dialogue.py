@@ -8,10 +8,10 @@ import pytest
 from gaitway_agents.interfaces import Completion, Sampling
 from gaitway_files.errors import UserError
 from gaitway_language.conversation import Conversation
-from gaitway_language.dialogue import EnvironmentFailedError, converse
+from gaitway_language.dialogue import converse
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.env import Turn
-from gaitway_tasks.language.watched import Worker
+from gaitway_tasks.language.watched import EnvironmentFailedError, Worker
 
 from .test_conversation import REWRITING, TEXTS
 

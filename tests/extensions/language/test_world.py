@@ -10,7 +10,6 @@ import pytest
 import torch
 from gaitway_agents.interfaces import Sampling, TokenWorld
 from gaitway_language.conversation import Conversation
-from gaitway_language.dialogue import EnvironmentFailedError
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.tokenizer import build_tokenizer
@@ -20,6 +19,7 @@ from gaitway_tasks.language.rows import RowError
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask, TextReward
 from gaitway_tasks.language.tasks import get_language_task
+from gaitway_tasks.language.watched import EnvironmentFailedError
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 TASK = get_language_task("arithmetic")
@@ -198,6 +198,22 @@ def test_an_environment_may_be_a_task_by_itself(tokenizer):
     for i in ended:
         assert float(rollout.rewards[i]) == (-1.0 if holes[i] == 1 else -0.75)
     assert {row["seed"] for row in rollout.rows}.isdisjoint(row["seed"] for row in held)
+
+
+@pytest.mark.parametrize(
+    ("reset", "said"),
+    [
+        (lambda seed: 1 // seed, "seed 0 raised ZeroDivisionError"),
+        (lambda seed: None, "seed 0 returned NoneType.*text"),
+    ],
+)
+def test_a_broken_opening_is_found_before_anything_is_learnt(reset, said):
+    class Shut:
+        def reset(self, row):
+            return reset(row["seed"])
+
+    with pytest.raises(EnvironmentFailedError, match=f"environment Shut .*{said}"):
+        EnvironmentSource(environment=Shut).rows("test")
 
 
 def test_an_opening_that_does_not_follow_from_its_row_is_refused(tokenizer):
