@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 from gaitway_tasks.language.gyms import IDS, GymnasiumSource, action_named
 from gaitway_tasks.language.tasks import get_language_task
+from gaitway_tasks.language.watched import EnvironmentFailedError
 from gaitway_tasks.registry import find_task
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -106,6 +107,21 @@ def test_any_other_environment_shows_its_picture_of_text(monkeypatch):
     assert played(named, "dong")[0].reply == "bells [[4]]"
     with pytest.raises(ValueError, match=r"actions ding: Bells-v0 has 2"):
         GymnasiumSource(env_id="Bells-v0", actions=("ding",)).rows("test")
+
+
+def test_an_environment_that_raises_is_named_with_its_seed(monkeypatch):
+    class Cracked(gymnasium.Env):
+        action_space, observation_space = gymnasium.spaces.Discrete(2), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            raise OSError("the ice is gone")
+
+    monkeypatch.setitem(gymnasium.registry, "Cracked-v0", gymnasium.envs.registration.EnvSpec("Cracked-v0", Cracked))
+    with pytest.raises(EnvironmentFailedError, match=r"Cracked-v0 with the seed 0 raised OSError: the ice is gone"):
+        GymnasiumSource(env_id="Cracked-v0").rows("test")
 
 
 def test_rows_are_apart_and_a_source_travels():
