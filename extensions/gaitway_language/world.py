@@ -83,6 +83,7 @@ class TextWorld:
         prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
         repeated = [(row, prompt) for row, prompt in zip(rows, prompts, strict=True) for _ in range(group_size)]
         environments = [self.task.new_environment() for _ in repeated]
+        own = isinstance(self.task.source, Played) and self.task.environment is None
         with Worker(self.task.step_time_limit) as worker:
             openings = watched(
                 worker,
@@ -90,7 +91,7 @@ class TextWorld:
                 lambda i: f"reset() of {named(environments[i])}",
             )
             for env, (row, _), opening in zip(environments, repeated, openings, strict=True):
-                if isinstance(self.task.source, Played) and opening != row["prompt"]:
+                if own and opening != row["prompt"]:
                     raise EnvironmentFailedError(
                         f"reset() of {named(env)} said {str(opening)[:60]!r} for seed {row['seed']}, and "
                         f"{str(row['prompt'])[:60]!r} before: equal rows must give equal openings, so draw from the "
