@@ -149,7 +149,7 @@ def _run(argv: Sequence[str] | None) -> int:
 def trust_named(args: argparse.Namespace) -> None:
     """Trust the modules of --trust, and of a task or robot that the user calls ``module:object``."""
     words = [word for key in ("task", "tasks", "robot") for word in (getattr(args, key, None) or "").split(",")]
-    modules = [word for word in words if ":" in word and not word.startswith("gym:")]
+    modules = [word for word in words if ":" in word and not word.startswith(("gym:", "text:"))]
     if modules := [*getattr(args, "trusted_modules", ()), *modules]:
         from gaitway_files.trust import trust
 

@@ -122,7 +122,8 @@ MAY = {
     "gaitway_tasks": {
         "robots/mjcf.py": ("mujoco",), "ground.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
-        "language/hub.py": ("datasets",),
+        "language/hub.py": ("datasets",), "language/gyms.py": ("gymnasium",),
+        "language/reasoning_gym.py": ("reasoning_gym",),
     },
     "gaitway_files": {
         "checkpoints.py": ("torch",), "adapters.py": ("torch", "bitsandbytes"), "graphs.py": ("onnxruntime",),

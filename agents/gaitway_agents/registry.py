@@ -44,6 +44,8 @@ class Algorithm:
     """Fields of rows that it learns from, of algorithms for texts."""
     needs_reward: bool = False
     """True if a task of texts needs a reward."""
+    samples: bool = False
+    """True if it learns from answers of its own to prompts."""
     modules: tuple[str, ...] = LEARNING
     """Modules of other packages that it imports."""
     extras: tuple[str, ...] = ("train",)
@@ -105,7 +107,7 @@ def _writer(name: str, summary: str, trainer: str, config: str, fields: tuple[st
 def _text_policy_gradient(name: str, summary: str, preset: str) -> Algorithm:
     return _writer(
         name, summary, ".language.policy_gradient:PolicyGradientTrainer", ".language.config:PolicyGradientConfig",
-        ("prompt",), needs_reward=True, preset=f".language.presets:{preset}",
+        ("prompt",), needs_reward=True, samples=True, preset=f".language.presets:{preset}",
     )  # fmt: skip
 
 
@@ -215,7 +217,12 @@ TEXTS: dict[str, Algorithm] = {
         _writer(
             "online-dpo", "DPO on pairs of fresh answers, the better one by reward",
             ".language.online_dpo:OnlineDPOTrainer", ".language.online_dpo:OnlineDPOConfig", ("prompt",),
-            needs_reward=True,
+            needs_reward=True, samples=True,
+        ),
+        _writer(
+            "gkd", "generalised knowledge distillation: a teacher's distributions, on answers of the student's own",
+            ".language.distillation:DistillationTrainer", ".language.distillation:DistillationConfig", ("prompt",),
+            samples=True,
         ),
         _writer(
             "reward-model", "Bradley-Terry reward model of preferences", ".language.reward_model:RewardModelTrainer",

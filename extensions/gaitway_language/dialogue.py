@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gaitway_agents.interfaces import Engine, Sampling
-from gaitway_tasks.language.env import TextEnv, ToolEnv
+from gaitway_tasks.language.env import TextEnv, ToolEnv, Turn
+from gaitway_tasks.language.watched import LIMIT, EnvironmentFailedError, Worker, named, watched
 
 from .conversation import Conversation
+
+MAX_REPLY_CHARS = 1_000_000
+"""A longer reply is a mistake of its environment: no model reads so much."""
 
 
 @dataclass
@@ -38,12 +45,17 @@ def converse(
     conversation: Conversation,
     environments: Sequence[TextEnv],
     max_turns: int = 1,
+    worker: Worker | None = None,
 ) -> list[Dialogue]:
     """One dialogue for each prompt, of at most ``max_turns`` answers and ``sampling.max_tokens`` tokens in all.
 
-    ``environments``, one for each, have been reset. What they reply counts towards the tokens and is marked as not
-    chosen. A dialogue whose reply does not fit ends unfinished.
+    ``environments``, one for each, have been reset, by ``worker`` where there is one. What they reply counts towards
+    the tokens and is marked as not chosen. A dialogue whose reply does not fit ends unfinished. Raises
+    :class:`EnvironmentFailedError`.
     """
+    if worker is None:
+        with Worker(LIMIT) as worker:
+            return converse(prompts, engine, sampling, conversation, environments, max_turns, worker)
     dialogues = [Dialogue(prompt) for prompt in prompts]
     going = list(zip(dialogues, environments, strict=True))
     for turn in range(max_turns):
@@ -61,7 +73,11 @@ def converse(
             dialogue.finished = completion.finished
             _say(dialogue, completion.tokens, completion.log_probs)
             dialogue.answer = conversation.opening + conversation.decode(completion.tokens)
-        going = [(d, env) for d, env in going if _step(d, env, conversation, 0 if last else sampling.max_tokens)]
+        # An answer that was cut is no answer, and nobody would read what tools reply to the last.
+        taken = [(d, env) for d, env in going if d.finished and not (last and type(env) is ToolEnv)]
+        turns = take_turns(taken, worker)
+        room = 0 if last else sampling.max_tokens
+        going = [pair for pair, turn in zip(taken, turns, strict=True) if _goes_on(pair[0], turn, conversation, room)]
         if not going:
             if not last:
                 engine.generate([], sampling)  # nothing goes on: what was kept for it is memory
@@ -69,12 +85,41 @@ def converse(
     return dialogues
 
 
-def _step(dialogue: Dialogue, env: TextEnv, conversation: Conversation, max_tokens: int) -> bool:
-    """Let the environment take an answer that was not cut; whether the model has the word again."""
-    if not dialogue.finished or (not max_tokens and type(env) is ToolEnv):  # nobody would read what tools reply
-        return False
-    turn = env.step(dialogue.answer)
-    dialogue.rewards[-1] = turn.reward
+def take_turns(going: Sequence[tuple[Dialogue, TextEnv]], worker: Worker) -> list[Turn]:
+    """What every environment makes of its dialogue's last answer."""
+    turns: list[Turn] = watched(
+        worker,
+        [functools.partial(env.step, dialogue.answer) for dialogue, env in going],
+        lambda i: f"step() of {named(going[i][1])}, given the answer {going[i][0].answer[:60]!r},",
+    )
+    for (dialogue, env), turn in zip(going, turns, strict=True):
+        if (wrong := _wrong(turn)) is not None:
+            raise EnvironmentFailedError(
+                f"step() of {named(env)}, given the answer {dialogue.answer[:60]!r}, returned {wrong}"
+            )
+    return turns
+
+
+def _wrong(turn: Any) -> str | None:
+    """What is wrong with what an environment returned."""
+    if not isinstance(turn, Turn):
+        return f"{type(turn).__name__}: it must return a Turn"
+    try:
+        finite = math.isfinite(turn.reward)
+    except TypeError:
+        finite = False
+    if not finite:
+        return f"the reward {turn.reward!r}: it must be a finite number"
+    if turn.reply is not None and not isinstance(turn.reply, str):
+        return f"a reply of {type(turn.reply).__name__}: it must be text, or None at the end"
+    if turn.reply is not None and len(turn.reply) > MAX_REPLY_CHARS:
+        return f"a reply of {len(turn.reply):,} characters: shorten it, to {MAX_REPLY_CHARS:,} at most"
+    return None
+
+
+def _goes_on(dialogue: Dialogue, turn: Turn, conversation: Conversation, max_tokens: int) -> bool:
+    """Record a turn; whether the model has the word again."""
+    dialogue.rewards[-1] = float(turn.reward)
     if turn.reply is None or not max_tokens:
         return False
     tokens = conversation.reply(turn.reply, turn.role)

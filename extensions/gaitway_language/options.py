@@ -61,6 +61,8 @@ class LanguageOptions(Checked):
     """Model: "tiny" builds one; else a folder in Hugging Face's form, or an id of its hub."""
     tiny: TinyModel | None = None
     """Sizes of the model to build for "tiny"; None for any other model."""
+    teacher: str = ""
+    """Model that agent "gkd" learns from: a run, a folder in Hugging Face's form, or a model of its hub by id."""
     pad_token: str = ""
     """Padding token named in the exported tokeniser; learning needs none, since masks come from lengths."""
     dtype: Annotated[str, one_of("float32", "bfloat16")] = "float32"

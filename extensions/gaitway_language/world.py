@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,15 +11,15 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
+from gaitway_tasks.language.env import PLAYED, Played
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.watched import EnvironmentFailedError, Worker, named, watched
 from torch import Tensor
 
 from .conversation import Conversation
 from .dialogue import Dialogue, converse
 
-PLAYED = "environment"
-"""Part of the reward that an environment gave."""
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
 
@@ -79,14 +80,32 @@ class TextWorld:
 
     def converse(self, rows: Sequence[Row], sampling: Sampling, group_size: int = 1) -> list[Dialogue]:
         """``group_size`` dialogues for each row, adjacent."""
-        environments, prompts = [], []
-        for row in rows:
-            prompt = prompt_tokens(row, self.task, self.conversation)
-            for _ in range(group_size):
-                environments.append(self.task.new_environment())
-                environments[-1].reset(row)
-                prompts.append(prompt)
-        return converse(prompts, self.engine, sampling, self.conversation, environments, self.task.max_turns)
+        prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
+        repeated = [(row, prompt) for row, prompt in zip(rows, prompts, strict=True) for _ in range(group_size)]
+        environments = [self.task.new_environment() for _ in repeated]
+        own = isinstance(self.task.source, Played) and self.task.environment is None
+        with Worker(self.task.step_time_limit) as worker:
+            openings = watched(
+                worker,
+                [functools.partial(env.reset, row) for env, (row, _) in zip(environments, repeated, strict=True)],
+                lambda i: f"reset() of {named(environments[i])}",
+            )
+            for env, (row, _), opening in zip(environments, repeated, openings, strict=True):
+                if own and opening != row["prompt"]:
+                    raise EnvironmentFailedError(
+                        f"reset() of {named(env)} said {str(opening)[:60]!r} for seed {row['seed']}, and "
+                        f"{str(row['prompt'])[:60]!r} before: equal rows must give equal openings, so draw from the "
+                        "row's seed alone"
+                    )
+            return converse(
+                [prompt for _, prompt in repeated],
+                self.engine,
+                sampling,
+                self.conversation,
+                environments,
+                self.task.max_turns,
+                worker,
+            )
 
     def judge(
         self, dialogues: Sequence[Dialogue], rows: Sequence[Row]

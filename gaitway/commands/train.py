@@ -85,6 +85,7 @@ def add_options(parser: common.Parser) -> None:
     parser.switch("--quiet", "print no progress, only the last line")
     texts = parser.add_argument_group("language tasks")
     parser.option("--model MODEL", "run folder, Hugging Face folder or hub id to begin with; or tiny", within=texts)
+    parser.option("--teacher MODEL", "model that agent gkd learns from: as --model", within=texts)
     parser.option(
         "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )

@@ -134,7 +134,7 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
         where = join(path, key)
         if key not in base:
             complete = isinstance(value, dict) and not value.keys().isdisjoint(("func", KIND))
-            if not complete and not path.endswith((".params", ".fields")):
+            if not complete and not path.endswith((".params", ".fields", ".kwargs")):
                 raise unknown_key(where, known)
             merged[key] = value
         elif value is None and isinstance(base[key], dict) and ("func" in base[key] or path == "task.commands"):

@@ -39,7 +39,7 @@ DOMAINS = (
         "gaitway_tasks.language.spec:LanguageTask",
         ("language",),
         "language task",
-        ("model", "rollout", "server", "lora", "reward_model"),
+        ("model", "teacher", "rollout", "server", "lora", "reward_model"),
     ),
 )
 """Domains, in the order in which they are asked for a name."""

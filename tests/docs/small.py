@@ -122,6 +122,8 @@ def language_sizes(words: list[str]) -> list[str]:
         sizes += [setting for setting in PROBLEMS if setting.startswith("task.")]
     if words[1] == "digit-sums":
         sizes += ["task.source.demonstrations=256", "task.source.test_problems=16"]
+    if words[1].startswith("text:"):
+        sizes += ["task.source.train=16", "task.source.test=16"]
     if "--model" not in words:
         sizes += MODEL
     if agent in ("grpo", "ppo"):

@@ -27,6 +27,8 @@ class Evaluation:
     """The critic's own loss of each decision, where that is not the squared error of ``values``."""
     likeliest: Tensor | None = None
     """1 where no other action was likelier than the one that was chosen. No gradient."""
+    divergence: Tensor | None = None
+    """Divergence of the distribution from a teacher's at each decision."""
 
 
 def computing(device: torch.device, precision: str) -> AbstractContextManager[object]:

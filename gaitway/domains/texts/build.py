@@ -13,6 +13,7 @@ import torch
 from gaitway_agents.interfaces import Engine, Sampling, TokenWorld
 from gaitway_agents.language.asynchronous import AsynchronousWorld
 from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.distillation import DistillationConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.sft import SFTConfig
@@ -23,6 +24,7 @@ from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.transformers import TransformersEngine
+from gaitway_language.model import ModelError
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.world import TextWorld, prompt_tokens
 from gaitway_tasks.language.score import score
@@ -31,7 +33,8 @@ from torch import nn
 
 from ...runs.folder import RunFolder
 from .data import fitting, make_conversation, preferences
-from .models import make_start, open_start
+from .devices import find_device
+from .models import load_writer, make_start, open_start
 from .rewards import reward_model, reward_of_run
 
 if TYPE_CHECKING:
@@ -75,6 +78,10 @@ def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
         data = preferences(task, conversation, "train", single=single)
     else:
         data = _world(config, run, model, task, conversation)
+    if isinstance(agent, DistillationConfig):
+        given["teacher"] = _teacher(config, tokenizer)
+        if agent.answered < agent.prompts_per_step:
+            given["demonstrations"] = demonstrations(task.source.rows("train"), task, conversation)
     if isinstance(agent, PolicyGradientConfig) and agent.advantage == "gae":
         given["critic"] = _critic(task, model)
     trainer = load(TEXTS[config.algorithm].trainer)(model, data, agent, **given)
@@ -164,6 +171,17 @@ def _world_elsewhere(config: TrainConfig, path: Path) -> TextWorld:
     task, conversation = _texts(config, tokenizer, model)
     engine = checked_engine(config, model, task, conversation, _probes(task), learning=False)
     return text_world(config, task, conversation, engine)
+
+
+def _teacher(config: TrainConfig, tokenizer: Any) -> nn.Module:
+    """The model to learn from; it must have the tokens of the one that learns."""
+    loaded = load_writer(config.language.teacher, config.device)
+    if loaded.tokenizer.get_vocab() != tokenizer.get_vocab():
+        raise ModelError(
+            f"--teacher {config.language.teacher} has other tokens than {config.language.model}: its distributions can "
+            "be learnt only by a model with the same tokeniser, of the same family as a rule"
+        )
+    return loaded.model.to(find_device(config.device))
 
 
 def _critic(task: LanguageTask, model: nn.Module) -> TokenCritic:

@@ -18,6 +18,7 @@ from gaitway_tasks.language.tools import tool_prompt
 from ...errors import ConfigError
 
 FEEDBACK = ("prompt", "completion", "label")
+DEMONSTRATED = ("prompt", "completion")
 
 
 @dataclass
@@ -126,6 +127,8 @@ def fields_for(algorithm: Algorithm, config: Any, offered: Collection[str]) -> t
     """The fields of rows that an agent learns from; a pair is also a liked and a disliked answer."""
     if getattr(config, "loss", "") == "kto" and "label" in offered:
         return FEEDBACK
+    if getattr(config, "on_policy", 1.0) < 1.0:
+        return DEMONSTRATED
     return algorithm.fields
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ...training.evaluator import Evaluator
 
 
+TAUGHT = "gkd"
+"""The agent that has a teacher."""
+
+
 class Texts(Domain):
     """Tasks of :mod:`gaitway_tasks.language`, and files of texts."""
 
@@ -41,10 +45,11 @@ class Texts(Domain):
 
     def find(self, name: str, preset: str | None = None) -> LanguageTask | None:
         from gaitway_tasks.language.files import is_file_name
-        from gaitway_tasks.language.tasks import get_language_task
+        from gaitway_tasks.language.tasks import get_language_task, in_family
         from gaitway_tasks.registry import is_outside
 
-        known = name in self.names() or is_file_name(name) or is_outside(name)  # a robot's task was found before
+        known = name in self.names() or in_family(name) or is_file_name(name)
+        known = known or is_outside(name)  # a robot's task was found before
         return get_language_task(name) if known else None
 
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
@@ -52,7 +57,16 @@ class Texts(Domain):
 
         rows = [(name, (), summary(name)) for name in self.names()]
         files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
-        return [*rows, ("FILE.jsonl", (), files), ("MODULE:OBJECT", (), "a language task of a module of your own")]
+        more = [
+            ("text:NAME", (), "a Gymnasium environment in words, such as text:frozen-lake or text:taxi"),
+            ("reasoning-gym:NAME", (), "problems of reasoning-gym with its own scores; pip install reasoning-gym"),
+        ]
+        return [
+            *rows,
+            *more,
+            ("FILE.jsonl", (), files),
+            ("MODULE:OBJECT", (), "a language task of a module of your own"),
+        ]
 
     def agents(self) -> Mapping[str, Algorithm]:
         return TEXTS
@@ -75,6 +89,11 @@ class Texts(Domain):
                     f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
                     "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
                 )
+        if bool(config.language.teacher) != (config.algorithm == TAUGHT):
+            raise ConfigError(
+                f"agent {config.algorithm!r} with --teacher {config.language.teacher!r}: {TAUGHT!r} learns from one, a "
+                "run folder, a folder in Hugging Face's form or a hub id; other agents do not"
+            )
         if config.num_envs != 1:
             raise ConfigError(
                 f"num_envs={config.num_envs}: a language task has no environments; "

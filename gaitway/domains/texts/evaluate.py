@@ -15,9 +15,11 @@ from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import GIB, MissingFile
 from gaitway_tasks.language.answers import final_answer
+from gaitway_tasks.language.env import PLAYED
 
 from ...errors import RunError
 from ...runs.files import write_text_atomically
+from .optimum import optimum
 from .statistics import Measure, bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
 
 if TYPE_CHECKING:
@@ -88,6 +90,8 @@ class Evaluation:
     seconds: float
     prefill: str = ""
     """Text that began every answer, given to the model."""
+    optimum: float | None = None
+    """Best expected return in the environment that was played, where tables give it exactly."""
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
@@ -103,6 +107,7 @@ class Evaluation:
             found |= self._of_samples()
         if FORMAT in greedy[0].parts:
             found["greedy format"] = _share([answer.parts[FORMAT] >= RIGHT for answer in greedy])
+        found |= self._of_optimum("greedy", [answer.parts.get(PLAYED, 0.0) for answer in greedy])
         found["greedy finished"] = _share([answer.finished for answer in greedy])
         found["greedy reward"] = bootstrap_mean([answer.reward for answer in greedy])
         found["greedy length"] = bootstrap_mean([answer.tokens for answer in greedy])
@@ -124,8 +129,21 @@ class Evaluation:
             found["sampled format"] = mean_share(
                 [sum(a.parts[FORMAT] >= RIGHT for a in group) / count for group in groups]
             )
+        earned = [sum(a.parts.get(PLAYED, 0.0) for a in group) / count for group in groups]
+        found |= self._of_optimum("sampled", earned)
         found["sampled reward"] = bootstrap_mean([sum(a.reward for a in group) / count for group in groups])
         found["sampled length"] = bootstrap_mean([sum(a.tokens for a in group) / count for group in groups])
+        return found
+
+    def _of_optimum(self, how: str, returns: Sequence[float]) -> dict[str, Measure]:
+        """The mean of returns and its ends as shares of the optimum, which may be above 1 by luck."""
+        if self.optimum is None:
+            return {}
+        found = {"optimum": Measure(self.optimum, self.optimum, self.optimum)}
+        if self.optimum > 0.0:
+            mean = bootstrap_mean(returns)
+            shares = (end / self.optimum for end in (mean.value, mean.low, mean.high))
+            found[f"{how} share of the optimum"] = Measure(*shares)
         return found
 
     @cached_property
@@ -193,6 +211,7 @@ def evaluate(
         problems=problems,
         seconds=time.perf_counter() - start,
         prefill=world.conversation.prefill,
+        optimum=optimum(world.task, rows),
     )
 
 

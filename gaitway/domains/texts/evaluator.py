@@ -75,7 +75,7 @@ class TextEvaluator(Evaluator):
             make_folder(self.run.path / ANSWERS)
             write_page(evaluation, self.run.path / ANSWERS / f"step_{self.trainer.steps:012d}.html")
             measures |= evaluation.measures
-            wanted = ("greedy accuracy", "greedy format", "greedy reward")
+            wanted = ("greedy accuracy", "greedy format", "greedy reward", "greedy share of the optimum")
             told |= {name: shown(name, evaluation.measures[name]) for name in wanted if name in evaluation.measures}
             greedy = [problem.greedy for problem in evaluation.problems]
             row = {"returns": [answer.reward for answer in greedy], "lengths": [answer.tokens for answer in greedy]}

@@ -19,7 +19,7 @@ FAILURES, OTHERS = 30, 10
 SAMPLES = 4
 """Sampled answers that are shown beside the likeliest one."""
 MEASURES = "numbers measures"
-SHARES = re.compile(r"accuracy|pass@|majority@|format|finished")
+SHARES = re.compile(r"accuracy|pass@|majority@|format|finished|share")
 
 
 def write_page(evaluation: Evaluation, path: Path) -> None:

@@ -63,7 +63,7 @@ def preflight(config: TrainConfig) -> TrainConfig:
     first = _first(options)
     most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
     # Only a model that writes answers needs room for the longest that a task allows.
-    given = first.tiny is None and not TEXTS[config.algorithm].needs_reward
+    given = first.tiny is None and not TEXTS[config.algorithm].samples
     too_long, longest = _check_rows(task, conversation, most if given else None)
     skipped = counts["skipped"] + too_long
     room = longest + task.max_completion_tokens
@@ -138,7 +138,7 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
             reference=getattr(agent, "needs_reference", False),
             moving=getattr(agent, "reference_interval", None) is not None,
             critic=getattr(agent, "advantage", "") == "gae",
-            samples=TEXTS[config.algorithm].needs_reward,
+            samples=TEXTS[config.algorithm].samples,
             on_gpu=on_gpu,
         )
 

@@ -26,10 +26,13 @@ from .statistics import Measure
 PROBLEMS = 12
 """Problems of each kind whose answers are shown."""
 EXAMINED = "greedy accuracy"
-"""Measure of the evaluations during training that reports plot and compare."""
+"""Measure that reports compare where answers are right or wrong."""
+EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", "greedy share of the optimum": "held-out share of the optimum [%]"}
+"""Measures of the evaluations during training that reports plot, and their labels."""
 SAMPLED = "sampled accuracy"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
+    ("rollout/reward/environment", "return", 1.0),
     ("rollout/reward/format", "right form [%]", 100.0),
     ("rollout/length", "tokens of an answer", 1.0),
     ("learn/entropy", "token entropy [nats]", 1.0),
@@ -235,12 +238,14 @@ def _scores(report: LanguageReport, task: str) -> Section:
 
 def _curves(report: LanguageReport) -> list[Any]:
     """Accuracy of the examinations on the way, and metrics of iterations, averaged over a few, by sequences."""
-    rows: list[tuple[str, list[Line]]] = [("held-out accuracy [%]", [])]
-    for i, run in enumerate(report.runs):
-        found = [(row["steps"], row["measures"][EXAMINED]) for row in run.exams if EXAMINED in row.get("measures", {})]
-        for end, css in (("value", "series"), ("low", "series thin"), ("high", "series thin")):
-            if len(found) > 1:
-                rows[0][1].append(_line([(steps, 100.0 * measure[end]) for steps, measure in found], i, css))
+    rows: list[tuple[str, list[Line]]] = []
+    for name, label in EXAMINATIONS.items():
+        rows.append((label, []))
+        for i, run in enumerate(report.runs):
+            found = [(row["steps"], row["measures"][name]) for row in run.exams if name in row.get("measures", {})]
+            for end, css in (("value", "series"), ("low", "series thin"), ("high", "series thin")):
+                if len(found) > 1:
+                    rows[-1][1].append(_line([(steps, 100.0 * measure[end]) for steps, measure in found], i, css))
     for metric, label, scale in PANELS:
         rows.append((label, []))
         for i, run in enumerate(report.runs):
@@ -250,7 +255,7 @@ def _curves(report: LanguageReport) -> list[Any]:
                 means = [(part[-1][0], sum(value for _, value in part) / len(part)) for part in near]
                 rows[-1][1].extend([_line(points, i, "series thin"), _line(means, i, "series")])
     text = (
-        "Held-out accuracy: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
+        "Held-out: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
         f"Below: every iteration, thin, and the mean of {WINDOW}."
     )
     legend = [(_colour(i), run.name) for i, run in enumerate(report.runs)]

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.language.config import PolicyGradientConfig
+from gaitway_agents.language.distillation import DistillationConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig
 from gaitway_agents.presets import has_bfloat16
 from gaitway_agents.registry import TEXTS
@@ -22,7 +23,7 @@ from ..request import Request
 from .devices import usual_dtype
 from .recipes import RECIPES
 
-OWN_MODEL = ("arithmetic", "descriptions", "digit-sums")
+OWN_MODEL = ("arithmetic", "descriptions", "digit-sums", "text:frozen-lake")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an
@@ -30,6 +31,8 @@ update, and answers to a prompt."""
 LORA_RATE = 10.0
 """Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
 Machines Lab 2025, "LoRA without regret"; TRL's documentation says the same)."""
+SAMPLING = PolicyGradientConfig | OnlineDPOConfig | DistillationConfig
+"""Settings of agents that learn from answers of their own."""
 UPDATES = 200
 """Updates of agents that sample, by default."""
 EXAMPLES = 20_000
@@ -54,7 +57,7 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         "checkpoint_interval": 10,
     }
     config: Any = settings["agent"]
-    if isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
+    if isinstance(config, SAMPLING):
         sequences = config.prompts_per_step * config.group_size
         settings |= {"total_steps": UPDATES * sequences, "evaluation_interval": UPDATES // 10 * sequences}
     else:
@@ -80,7 +83,7 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
 
 def chosen_options(options: Mapping[str, Any], *, lora: bool) -> dict[str, Any]:
     """Fields of :class:`LanguageOptions` that options of the command line say."""
-    chosen = {name: options[name] for name in ("model", "rollout", "server") if name in options}
+    chosen = {name: options[name] for name in ("model", "teacher", "rollout", "server") if name in options}
     if "model" in chosen:
         chosen["tiny"] = TinyModel() if chosen["model"] == "tiny" else None
     return chosen | ({"lora": LoraOptions()} if lora else {})
@@ -96,7 +99,7 @@ def _fitted(config: Any, task: LanguageTask, tiny: bool, lora: bool) -> Any:
         optimizer = replace(optimizer, learning_rate=TINY_RATE)
     elif lora:
         optimizer = replace(optimizer, learning_rate=LORA_RATE * optimizer.learning_rate)
-    if not isinstance(config, PolicyGradientConfig | OnlineDPOConfig):
+    if not isinstance(config, SAMPLING):
         return replace(config, optimizer=optimizer)
     if isinstance(config, PolicyGradientConfig) and config.overlong_end is not None:
         config = replace(config, overlong_start=longest * 4 // 5, overlong_end=longest)

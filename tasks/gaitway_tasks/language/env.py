@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -11,9 +12,12 @@ from gaitway_files.ranges import Checked, PositiveInt
 
 from .rows import Row, check_split
 from .tools import Tool, call_tools
+from .watched import LIMIT, EnvironmentFailedError, Worker, named, watched
 
 Opening = str | Sequence[Mapping[str, str]]
 """A prompt: text, or messages with ``role`` and ``content``."""
+PLAYED = "environment"
+"""Part of the reward that an environment gave."""
 
 
 @dataclass(frozen=True)
@@ -74,20 +78,23 @@ class ToolEnv:
         return Turn(call_tools(self.tools, answer), role="tool")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentSource(Checked):
+class Played(Checked, ABC):
     """Openings of an environment that needs no data: rows have ``prompt`` and the ``seed`` that it came from."""
 
-    environment: Callable[[], TextEnv]
-    """``module:Class`` of a :class:`TextEnv`."""
-    test: PositiveInt = 200
-    """Test rows; training has as many at first, and others in its stream."""
+    test: PositiveInt
+    """Test rows."""
+    train: PositiveInt
+    """Training rows of agents that read a fixed set; those that sample get others without end."""
+
+    @abstractmethod
+    def new(self) -> TextEnv:
+        """What replies in one dialogue, not reset yet."""
 
     def rows(self, split: str) -> list[Row]:
         """Rows of "test", or as many others for "train"."""
         check_split(split)
-        first = 0 if split == "test" else self.test
-        return [self._row(first + number) for number in range(self.test)]
+        seeds = range(self.test) if split == "test" else range(self.test, self.test + self.train)
+        return [self._row(seed) for seed in seeds]
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
         """Rows without end, none of them a test row."""
@@ -97,4 +104,25 @@ class EnvironmentSource(Checked):
             yield self._row(self.test + random.getrandbits(31))
 
     def _row(self, seed: int) -> Row:
-        return {"prompt": self.environment().reset({"seed": seed}), "seed": seed}
+        env = self.new()
+        with Worker(LIMIT) as worker:
+            what = f"reset() of {named(env)} with the seed {seed}"
+            (opening,) = watched(worker, [lambda: env.reset({"seed": seed})], lambda _: what)
+        if not isinstance(opening, str | list | tuple):
+            raise EnvironmentFailedError(
+                f"{what} returned {type(opening).__name__}: it must return text, or messages with 'role' and 'content'"
+            )
+        return {"prompt": opening, "seed": seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSource(Played):
+    """Openings of an environment of your own."""
+
+    environment: Callable[[], TextEnv]
+    """``module:Class`` of a :class:`TextEnv`."""
+    test: PositiveInt = 200
+    train: PositiveInt = 200
+
+    def new(self) -> TextEnv:
+        return self.environment()

@@ -12,12 +12,23 @@ from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource
 from .digit_sums import DigitSumSource
-from .env import EnvironmentSource, TextEnv, ToolEnv
+from .env import EnvironmentSource, Played, TextEnv, ToolEnv
+from .gyms import GymnasiumSource
+from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource
 from .tools import TOOLS
 
-Source = ArithmeticSource | GSM8K | FileSource | DescriptionSource | DigitSumSource | EnvironmentSource
+Source = (
+    ArithmeticSource
+    | GSM8K
+    | FileSource
+    | DescriptionSource
+    | DigitSumSource
+    | EnvironmentSource
+    | GymnasiumSource
+    | ReasoningGymSource
+)
 """Sources of a task's rows; each is a :class:`Rows`."""
 
 __all__ = ["FileSource", "LanguageTask", "RewardFunction", "Row", "RowError", "Rows", "Source", "TextReward"]
@@ -57,6 +68,8 @@ class LanguageTask(Checked):
     """``module:Class`` of what replies to answers and rewards them; None is the source's own, or the tools."""
     max_turns: PositiveInt = 1
     """Answers of the model within one dialogue; more than one only with tools or an environment."""
+    step_time_limit: PositiveFloat = 60.0
+    """Longest time of a ``reset`` or ``step`` of the environment [s]; one that takes longer is an error."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,7 +86,7 @@ class LanguageTask(Checked):
     @property
     def plays(self) -> bool:
         """True if an environment rewards answers."""
-        return self.environment is not None or isinstance(self.source, EnvironmentSource)
+        return self.environment is not None or isinstance(self.source, Played)
 
     @property
     def rewarded(self) -> bool:
@@ -82,9 +95,11 @@ class LanguageTask(Checked):
 
     def new_environment(self) -> TextEnv:
         """Environment of one new dialogue."""
-        own = self.source.environment if isinstance(self.source, EnvironmentSource) else None
-        make = self.environment or own
-        return ToolEnv([TOOLS[name] for name in self.tools]) if make is None else make()
+        if self.environment is not None:
+            return self.environment()
+        if isinstance(self.source, Played):
+            return self.source.new()
+        return ToolEnv([TOOLS[name] for name in self.tools])
 
     def replace(self, **changes: Any) -> Self:
         """Copy of the task with other values for these fields, checked again."""

@@ -14,7 +14,11 @@ from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource, judge
 from .digit_sums import DigitSumSource
 from .files import is_file_name
+from .gyms import IDS, GymnasiumSource
+from .gyms import PREFIX as PLAYED
 from .programs import code
+from .reasoning_gym import PREFIX as REASONING
+from .reasoning_gym import ReasoningGymSource, reasoning_score
 from .rewards import correctness, format_reward
 from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource
@@ -69,6 +73,40 @@ def gsm8k() -> LanguageTask:
     )
 
 
+def gymnasium_text(name: str) -> LanguageTask:
+    """A Gymnasium environment in words, by a short name of :data:`~gaitway_tasks.language.gyms.IDS` or by its id."""
+    source = GymnasiumSource(env_id=IDS.get(name, name))
+    source.make().close()
+    return LanguageTask(
+        name=f"{PLAYED}{name}", source=source, max_turns=32, max_prompt_tokens=192, max_completion_tokens=320
+    )
+
+
+def reasoning(name: str) -> LanguageTask:
+    """Problems of one of reasoning-gym's data sets, judged by its own score."""
+    source = ReasoningGymSource(dataset=name)
+    source.rows("test")
+    return LanguageTask(
+        name=f"{REASONING}{name}",
+        source=source,
+        rewards={
+            "correctness": TextReward(func=reasoning_score),
+            "format": TextReward(func=format_reward, weight=0.2),
+        },
+        system_prompt=FORMAT_PROMPT,
+        max_prompt_tokens=1024,
+        max_completion_tokens=1024,
+    )
+
+
+_FAMILIES = {PLAYED: gymnasium_text, REASONING: reasoning}
+
+
+def in_family(name: str) -> bool:
+    """Whether ``name`` begins as those of tasks that are made by name."""
+    return name.startswith(tuple(_FAMILIES))
+
+
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
     "descriptions": descriptions,
@@ -94,6 +132,9 @@ def get_language_task(name: str) -> LanguageTask:
     """
     if name in _TASKS:
         return _TASKS[name]()
+    for prefix, make in _FAMILIES.items():
+        if name.startswith(prefix):
+            return make(name.removeprefix(prefix))
     if is_file_name(name):
         return file_task(name)
     if is_outside(name):

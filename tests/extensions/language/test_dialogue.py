@@ -1,10 +1,17 @@
 """The loop of answers and tools, with a model whose every word is written down."""
 
+import math
+import sys
+import threading
+
+import pytest
 from gaitway_agents.interfaces import Completion, Sampling
+from gaitway_files.errors import UserError
 from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import converse
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.env import Turn
+from gaitway_tasks.language.watched import EnvironmentFailedError, Worker
 
 from .test_conversation import REWRITING, TEXTS
 
@@ -125,3 +132,52 @@ def test_turns_draw_different_random_numbers():
     conversation, engine, prompt = setup(CALL, DONE)
     converse([prompt], engine, Sampling(max_tokens=50, seed=7), conversation, [Caller()], max_turns=2)
     assert engine.asked[0][1].seed == 7 != engine.asked[1][1].seed
+
+
+def broken(step):
+    """A dialogue with an environment whose step is ``step``."""
+    conversation, engine, prompt = setup(CALL, DONE)
+    env = type("Broken", (), {"step": lambda self, answer: step()})()
+    with Worker(0.2) as worker:
+        converse([prompt], engine, Sampling(max_tokens=50), conversation, [env], 3, worker)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda: 1 / 0, r"raised ZeroDivisionError: division by zero"),
+        (lambda: sys.exit(3), "raised SystemExit: 3"),
+        (lambda: Turn("34", reward=math.nan), r"the reward nan: .*finite"),
+        (lambda: Turn("34", reward="much"), r"the reward 'much'"),
+        (lambda: Turn("34", reward=None), r"the reward None"),
+        (lambda: "34", r"returned str: .*Turn"),
+        (lambda: Turn(34), r"a reply of int"),
+        (lambda: Turn("3" * 1_000_001), r"1,000,001 characters"),
+        (lambda: threading.Event().wait(5), r"not returned after 0\.2 s.*task\.step_time_limit"),
+    ],
+)
+def test_a_broken_environment_is_named_with_the_answer_that_broke_it(step, said):
+    with pytest.raises(EnvironmentFailedError, match=rf"(?s)environment Broken.*'{CALL}'.*{said}"):
+        broken(step)
+
+
+def test_what_an_environment_says_to_the_user_stays_its_own_words():
+    def step():
+        raise UserError("set the key of the shop")
+
+    with pytest.raises(UserError, match=r"^set the key of the shop$"):
+        broken(step)
+
+
+def test_one_thread_takes_all_turns_of_a_dialogue():
+    """Databases and other connections may be used only where they were opened."""
+    threads = set()
+
+    class Asking(Caller):
+        def step(self, answer):
+            threads.add(threading.get_ident())
+            return super().step(answer)
+
+    conversation, engine, prompt = setup(CALL, CALL, DONE)
+    converse([prompt], engine, Sampling(max_tokens=90), conversation, [Asking()], max_turns=3)
+    assert len(threads) == 1 and threading.get_ident() not in threads

@@ -19,6 +19,7 @@ from gaitway_tasks.language.rows import RowError
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask, TextReward
 from gaitway_tasks.language.tasks import get_language_task
+from gaitway_tasks.language.watched import EnvironmentFailedError
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 TASK = get_language_task("arithmetic")
@@ -197,6 +198,37 @@ def test_an_environment_may_be_a_task_by_itself(tokenizer):
     for i in ended:
         assert float(rollout.rewards[i]) == (-1.0 if holes[i] == 1 else -0.75)
     assert {row["seed"] for row in rollout.rows}.isdisjoint(row["seed"] for row in held)
+
+
+@pytest.mark.parametrize(
+    ("reset", "said"),
+    [
+        (lambda seed: 1 // seed, "seed 0 raised ZeroDivisionError"),
+        (lambda seed: None, "seed 0 returned NoneType.*text"),
+    ],
+)
+def test_a_broken_opening_is_found_before_anything_is_learnt(reset, said):
+    class Shut:
+        def reset(self, row):
+            return reset(row["seed"])
+
+    with pytest.raises(EnvironmentFailedError, match=f"environment Shut .*{said}"):
+        EnvironmentSource(environment=Shut).rows("test")
+
+
+def test_an_opening_that_does_not_follow_from_its_row_is_refused(tokenizer):
+    """The model would read another opening than the one that its environment is in."""
+
+    class Drifting(Lake):
+        drawn = 0
+
+        def reset(self, row):
+            Drifting.drawn += 1
+            return super().reset({"seed": Drifting.drawn % 2})
+
+    task = LanguageTask(name="lake", source=EnvironmentSource(environment=Drifting, test=5), max_turns=3)
+    with pytest.raises(EnvironmentFailedError, match=r"environment Drifting.*equal openings"):
+        make_world(tokenizer, task=task, max_tokens=60).sample(8, 2)
 
 
 def test_an_engine_that_can_rest_does_when_answers_are_there(tokenizer):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -327,3 +328,44 @@ def test_an_environment_of_a_users_own_is_a_task(sft, tmp_path, monkeypatch, cap
     assert "environment: parrot:Parrot" in (run / "config.yaml").read_text()
     code, out, _ = ours(["evaluate", run, "--trust", "parrot", "--problems", "4"], capsys)
     assert code == 0 and "environment" in out
+
+
+GKD = [*MODEL, *FLOAT, *PROBLEMS, "agent.prompts_per_step=16", "agent.on_policy=0.25", "total_steps=640"]
+GKD += [
+    "agent.optimizer.learning_rate=5e-3",
+    "agent.beta=0",
+    "language.tiny.intermediate_size=32",
+    "checkpoint_interval=1",
+]
+
+
+def test_a_student_learns_from_a_teachers_run(sft, tmp_path, capsys):
+    """The student is a smaller model from nothing, of the same tokens."""
+    words = ["arithmetic", "--agent", "gkd", "--teacher", sft, *GKD]
+    run = train(*words, out=tmp_path / "gkd")
+    rows = read_rows(run / "metrics.jsonl")
+    assert rows[-1]["steps"] == 640 and rows[-1]["learn/loss"] < 0.7 * rows[0]["learn/loss"]
+    assert load(run / "config.yaml").language.teacher == str(sft)
+    longer = [*words, "--out", tmp_path / "gkd", "--resume", "total_steps=656", "--quiet"]
+    assert ours(["train", *longer], capsys)[0] == 0
+    assert read_rows(run / "metrics.jsonl")[-1]["steps"] == 656
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["arithmetic", "--agent", "gkd"], r"'gkd' with --teacher ''"),
+        (["arithmetic", "--agent", "grpo", "--teacher", "x"], r"'grpo' with --teacher 'x'"),
+        (["cartpole", "--teacher", "x"], r"--teacher: cartpole is no language task"),
+        (["{prompts}", "--agent", "gkd", "--teacher", "x", "--model", "tiny", "agent.on_policy=0.5"],
+         "have no 'completion'"),
+        (["{prompts}", "--agent", "gkd", "--teacher", "{sft}", "--model", "tiny", "task.max_completion_tokens=32"],
+         "other tokens than tiny"),
+    ],
+)  # fmt: skip
+def test_a_teacher_that_does_not_fit_is_refused(words, said, sft, tmp_path, capsys):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "one two"}\n' * 20)
+    filled = [word.format(prompts=prompts, sft=sft) for word in words]
+    code, _, error = ours(["train", *filled, "--out", tmp_path / "run", "--quiet"], capsys)
+    assert code == 2 and re.search(said, error), error

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gaitway.domains.texts.evaluate import Answer, Evaluation, Problem
-from gaitway.domains.texts.report import LanguageReport, ReportedRun
+from gaitway.domains.texts.report import LanguageReport, ReportedRun, _curves
 
 
 def answer(right):
@@ -42,6 +42,14 @@ def test_nothing_is_added_to_what_a_beginning_finds(begun):
     sft = {"t": evaluation(1), "t-begun": evaluation(begun, prefill="<think>")}
     (text,) = findings(("sft", sft), ("grpo", {"t": evaluation(9)}))
     assert "80.0 points of the gain" in text and " 0.0 points are added" in text
+
+
+def test_curves_of_an_environment_are_shares_of_its_optimum():
+    share = {"greedy share of the optimum": {"value": 0.5, "low": 0.25, "high": 0.75}}
+    exams = [{"steps": steps, "measures": share} for steps in (10, 20)]
+    run = ReportedRun(Path("walk"), {"task": "t"}, [], exams, {})
+    page = "".join(part.html() for part in _curves(LanguageReport((run,))))
+    assert "share of the optimum [%]" in page and "accuracy [%]" not in page
 
 
 def test_one_run_alone_shows_nothing():

@@ -29,9 +29,8 @@ def gpu(monkeypatch):
 
 
 def settings(*overrides, agent="grpo", lora=False):
-    return resolve(
-        "gsm8k", agent=agent, overrides=overrides, options={"model": MODEL} | ({"lora": True} if lora else {})
-    )
+    options = {"model": MODEL} | ({"lora": True} if lora else {}) | ({"teacher": MODEL} if agent == "gkd" else {})
+    return resolve("gsm8k", agent=agent, overrides=overrides, options=options)
 
 
 @pytest.mark.parametrize("lora", [False, True])
