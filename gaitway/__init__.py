@@ -27,7 +27,7 @@ OFFERED = {
     "UserError": "gaitway_files.errors",
     "NotDone": "gaitway_files.errors",
 }
-"""What ``import gaitway`` offers, and where it is."""
+"""Names that ``import gaitway`` offers, and their modules."""
 
 TYPE_CHECKING = False  # importing typing takes longer than this file
 if TYPE_CHECKING:

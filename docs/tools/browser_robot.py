@@ -1,4 +1,4 @@
-"""What a browser needs to run a bundle: ``python docs/tools/browser_robot.py BUNDLE FOLDER`` writes it.
+"""Files that a browser needs to run a bundle: ``python docs/tools/browser_robot.py BUNDLE FOLDER`` writes it.
 
 ``robot.xml`` is the plant of the lockstep simulation with its drives, ``robot.json`` the part of the contract that the
 page reads; ``policy.onnx`` and the robot's licence are the bundle's.

@@ -71,7 +71,7 @@ class WrongArchive(Exception):
 
 
 def is_there(*names: str) -> bool:
-    """Whether all files of these packages have been fetched."""
+    """True if all files of these packages have been fetched."""
     return all((_folder(name) / kept).is_file() for name in names for kept in PACKAGES[name].files.values())
 
 
@@ -115,7 +115,7 @@ def _keep(archive: Path, name: str) -> None:
 
 
 def _folder(name: str) -> Path:
-    """Where a package's files are kept, by its version."""
+    """Folder of a package's files, by its version."""
     return KEPT / PACKAGES[name].name.replace("/", "-")
 
 

@@ -14,7 +14,7 @@ from gaitway_tasks.robots import ActuatorLaw, DCMotor, RobotDescription  # noqa:
 from gaitway_tasks.robots.known import own  # noqa: E402
 
 MARK = "<!-- a card for each robot -->"
-"""What the gallery has in the place of :func:`cards`."""
+"""Place of :func:`cards` in the gallery."""
 PICTURES = "images/robots"
 DEFAULT = "velocity-flat-anymal-c-blind"
 """The task of ``make walk``."""

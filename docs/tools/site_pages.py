@@ -205,7 +205,7 @@ def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
 
 
 def _indented(markdown: str) -> str:
-    """What belongs to an item of a list, indented by four spaces: Python-Markdown wants them, code hosts do not."""
+    """Continuation of a list item, indented by four spaces: Python-Markdown wants them, code hosts do not."""
     done, width = [], 0
     for line, code in _lines(markdown):
         mark = None if code else re.match(r"([-*+]|\d+\.) +", line)

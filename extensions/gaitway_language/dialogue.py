@@ -86,7 +86,7 @@ def converse(
 
 
 def take_turns(going: Sequence[tuple[Dialogue, TextEnv]], worker: Worker) -> list[Turn]:
-    """What every environment makes of its dialogue's last answer."""
+    """Turns of all environments after their dialogues' last answers."""
     turns: list[Turn] = watched(
         worker,
         [functools.partial(env.step, dialogue.answer) for dialogue, env in going],
@@ -101,7 +101,7 @@ def take_turns(going: Sequence[tuple[Dialogue, TextEnv]], worker: Worker) -> lis
 
 
 def _wrong(turn: Any) -> str | None:
-    """What is wrong with what an environment returned."""
+    """Fault of what an environment returned."""
     if not isinstance(turn, Turn):
         return f"{type(turn).__name__}: it must return a Turn"
     try:

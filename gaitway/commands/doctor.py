@@ -111,7 +111,7 @@ def _summary() -> Table:
 
 
 def _but(names: list[str], most: int = 6) -> str:
-    """What is not there, in a few words."""
+    """Missing parts, in a few words."""
     names = [name for name in names if name not in ("core", "isaaclab")]
     shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
     return f"; not {shown}" if names else ""

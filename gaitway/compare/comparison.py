@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def protocol(self) -> str:
-        """How it was measured; different ways are separated by semicolons."""
+        """Protocol of the measurement; different ones are separated by semicolons."""
         return "; ".join(dict.fromkeys(run.series.protocol for run in self.runs))
 
     @property

@@ -119,7 +119,7 @@ def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
 
 
 def _walking(row: dict[str, Any]) -> dict[str, float]:
-    """What a robot's evaluation has beside returns, as far as the row has it."""
+    """Tracking errors and falls of a robot's evaluation, as far as the row has them."""
     errors: dict[str, float] = next((found for found in row.get("tracking", {}).values() if found), {})
     falls = {"falls": float(row["falls"]) / len(row["returns"])} if "falls" in row else {}
     return falls | {name: float(errors[name]) for name in ("linear", "yaw") if name in errors}

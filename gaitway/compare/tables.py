@@ -82,7 +82,7 @@ def scores(comparison: Comparison) -> Table:
 
 
 def walking(comparison: Comparison) -> Table | None:
-    """What robots did in their last evaluation, whatever their rewards."""
+    """Table of tracking errors and falls in the last evaluation, whatever the rewards."""
     measures = {
         "falls [% of episodes]": ("falls", 100.0),
         "off command [m/s]": ("linear", 1.0),

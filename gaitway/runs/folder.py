@@ -245,7 +245,7 @@ def fitting(checkpoint: Path, run: Path) -> Iterator[None]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether the folder has the record of a run; :meth:`RunFolder.open` says whether it can be read."""
+    """True if the folder has the record of a run; :meth:`RunFolder.open` says whether it can be read."""
     return (path / RECORD).is_file()
 
 

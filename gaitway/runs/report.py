@@ -1,4 +1,4 @@
-"""What a report of a fault says of a run, without private names."""
+"""A run's part of a fault report, without private names."""
 
 from __future__ import annotations
 

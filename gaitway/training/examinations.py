@@ -27,13 +27,13 @@ class Examinations:
         self.wanted = config.until == "good"
         self.every = Every(config.examination_interval, learner.steps)
         self.missing = "it was never examined"
-        """What the newest examination says."""
+        """Result of the newest examination."""
         if self.wanted:
             self.examine = config.domain.examiner(config)
             path = run.path / EXAMINATIONS
             earlier = read_rows(path) if path.exists() else []
             self.held = bool(earlier) and earlier[-1].get("passed") is True
-            """Whether all checks of the newest examination held."""
+            """True if all checks of the newest examination held."""
 
     def watch(self, wall: float, say: Callable[[str], None]) -> bool:
         """After an iteration, ``wall`` seconds into the training; whether the training is good and over."""

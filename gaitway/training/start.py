@@ -219,7 +219,7 @@ def _check_examination(config: TrainConfig) -> None:
 
 
 def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:
-    """Whether a finished run, as good as it was asked to be, is asked for nothing more."""
+    """True if a finished run has passed its examination and no more steps are asked for."""
     from .examinations import GOOD
 
     asked = config.until == "good" and config.total_steps == stored.total_steps

@@ -1,4 +1,4 @@
-"""What a run or bundle is looked at by: a walker to steer, its film, or the film of a game."""
+"""Ways to look at a run or bundle: a walker to steer, its film, or the film of a game."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_filmed(run: Path) -> bool:
-    """Whether a run can be filmed only; raises for one that cannot be looked at."""
+    """True if a run can only be filmed; raises if it cannot be watched."""
     from ..domains.table import domain_in
     from ..runs.folder import RunFolder
 

@@ -87,7 +87,7 @@ class CommandSampler:
         """Change what depends on the state of the robots."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps: copies of the commands and of their timers."""
+        """State for a checkpoint: copies of the commands and of their timers."""
         return {name: getattr(self, name).clone() for name in self.STATE}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

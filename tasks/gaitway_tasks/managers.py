@@ -25,7 +25,7 @@ class TermError(UserError):
 
 
 def value_of(kind: str, name: str, term: Any, world: World, *args: Tensor, ndim: int = 0) -> Any:
-    """What a term returns, with ``ndim`` dimensions of which the first is environments; 0 for events.
+    """Value of a term, with ``ndim`` dimensions of which the first is environments; 0 for events.
 
     What goes wrong in a term of ours is a fault of ours; in any other it is a :class:`TermError`.
     """

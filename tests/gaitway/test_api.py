@@ -1,4 +1,4 @@
-"""What ``import gaitway`` offers does what the command does, and says what is wrong as an exception."""
+"""``import gaitway`` does what the command does, and raises what the command prints."""
 
 import importlib.util
 import os

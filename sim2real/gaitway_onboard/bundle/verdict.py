@@ -32,7 +32,7 @@ class Kind:
 
     @property
     def again(self) -> str:
-        """What to do about a verdict that cannot be used."""
+        """Fix for a verdict that cannot be used."""
         return f"run {self.command} again"
 
 

@@ -155,7 +155,7 @@ class Controller:
         """Name of the fault or stop that ended it; None while it runs."""
         self.reason = "finished"
         self.failed = False
-        """Whether what ended it was a fault."""
+        """True if a fault ended it."""
         self.policy_overruns = self.clamped = 0
         """Periods of POLICY without a result in time, and with a clamped command."""
         self.compute_us: list[float] = []

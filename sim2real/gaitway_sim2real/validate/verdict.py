@@ -162,7 +162,7 @@ class ScenarioResult:
 
     @property
     def passed(self) -> bool:
-        """Whether all its limits hold."""
+        """True if all its limits hold."""
         return all(check.passed for check in self.checks)
 
 
@@ -231,7 +231,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether all required scenarios passed."""
+        """True if all required scenarios passed."""
         return all(result.passed for result in self.scenarios if result.required)
 
     @property

@@ -66,7 +66,7 @@ class ToolEnv:
 
     def __init__(self, tools: Sequence[Tool] = ()):
         self.tools = tuple(tools)
-        """What the model is told of."""
+        """Tools that the model is told of."""
 
     def reset(self, row: Row) -> Opening:
         """Prompt of the row."""
@@ -74,7 +74,7 @@ class ToolEnv:
         return opening
 
     def step(self, answer: str) -> Turn:
-        """What the called tools returned; no reply if the answer calls none."""
+        """Replies of the called tools; no reply if the answer calls none."""
         return Turn(call_tools(self.tools, answer), role="tool")
 
 
@@ -88,7 +88,7 @@ class Played(Checked, ABC):
 
     @abstractmethod
     def new(self) -> TextEnv:
-        """What replies in one dialogue, not reset yet."""
+        """Environment of one new dialogue, not reset yet."""
 
     def rows(self, split: str) -> list[Row]:
         """Rows of "test", or as many others for "train"."""

@@ -48,10 +48,10 @@ class GymnasiumSource(Played):
     actions: tuple[str, ...] = ()
     """Names of the actions in their order; none are those of :data:`WORDS`, else their numbers."""
     penalty: NonNegativeFloat = 1.0
-    """What an answer costs that does not name one action; the environment then stands still. With less than a step
+    """Cost of an answer that does not name one action; the environment then stands still. With less than a step
     costs, a model learns to say nothing."""
     whim: Share = 0.5
-    """How often the player of demonstrations follows its whim; otherwise it draws an action. With 0 a small model
+    """Share of moves in which the player of demonstrations follows its whim; otherwise it draws an action. With 0 a small model
     learns that places do not matter, and rewards hardly teach it otherwise."""
     walk: PositiveInt = 16
     """Most answers of a demonstration."""
@@ -134,7 +134,7 @@ class GymnasiumText:
         self.env: gymnasium.Env[Any, Any] | None = None
         self.names: tuple[str, ...] = ()
         self.place = ""
-        """Where it is, in words."""
+        """Its state, in words."""
 
     def reset(self, row: Row) -> str:
         if self.env is None:
@@ -199,7 +199,7 @@ def _numbers(observation: Any) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """How an environment is told of, each from the bare environment."""
+    """Descriptions of an environment in words, each from the bare environment."""
 
     actions: tuple[str, ...]
     goal: Callable[[Any], str]

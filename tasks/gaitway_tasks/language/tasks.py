@@ -103,7 +103,7 @@ _FAMILIES = {PLAYED: gymnasium_text, REASONING: reasoning}
 
 
 def in_family(name: str) -> bool:
-    """Whether ``name`` begins as those of tasks that are made by name."""
+    """True if ``name`` begins like the names of tasks that are made by name."""
     return name.startswith(tuple(_FAMILIES))
 
 

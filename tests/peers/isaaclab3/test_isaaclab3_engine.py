@@ -14,7 +14,7 @@ CLAW = 20.0  # [N], forces below this are too small for ratios
 def test_robots_stand_on_their_feet_and_slide_by_the_friction(lab, physics):
     """The second robot is put down at 1 m/s, and its feet slide until friction has stopped it.
 
-    It moves diagonally: forwards, its legs yield, and Newton's soft friction (pyramidal cones, ``impratio`` 1) stops the
+    It moves diagonally: forwards, its legs yield, and Newton's soft friction (pyramidal cones, impratio 1) stops the
     feet at 0.59 of the load before it has reached 0.8.
     """
     robot = ANYMAL_C.replace(joint_names=tuple(reversed(ANYMAL_C.joint_names)))  # no simulator's order
