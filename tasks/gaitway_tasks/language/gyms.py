@@ -51,8 +51,8 @@ class GymnasiumSource(Played):
     """Cost of an answer that does not name one action; the environment then stands still. With less than a step
     costs, a model learns to say nothing."""
     whim: Share = 0.5
-    """Share of moves in which the player of demonstrations follows its whim; otherwise it draws an action. With 0 a small model
-    learns that places do not matter, and rewards hardly teach it otherwise."""
+    """Share of moves in which the player of demonstrations follows its whim; otherwise it draws an action. With 0 a
+    small model learns that places do not matter, and rewards hardly teach it otherwise."""
     walk: PositiveInt = 16
     """Most answers of a demonstration."""
     test: PositiveInt = 200
