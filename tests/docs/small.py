@@ -65,7 +65,7 @@ SIZES = {
     "run": ["--seconds", "0.1"],
     "evaluate": ["--problems", "2"],
     "compare": ["--reps", "20", "--normalize", "none"],  # too short for two different returns
-    "record": ["--seconds", "0.2", "--envs", "2"],
+    "record": ["--seconds", "0.4", "--envs", "2"],
 }
 """Options that make a command small; the last of two wins."""
 
