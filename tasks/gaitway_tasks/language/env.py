@@ -125,4 +125,5 @@ class EnvironmentSource(Played):
     train: PositiveInt = 200
 
     def new(self) -> TextEnv:
+        """New environment from the factory."""
         return self.environment()

@@ -185,10 +185,10 @@ def test_the_player_goes_through_the_flight_and_around(flown):
         (["replay", "{tmp}/text.mcap"], "not an MCAP file"),
         (["replay", "{flown}", "--against", "{tmp}"], "neither a run folder"),
         (["replay", "{flown}", "--against", "{anymal}"], "is for another robot"),
-        (["replay", "{flown}", "--parameters", "{tmp}/p.yaml"], "name a bundle with it"),
+        (["replay", "{flown}", "--parameters", "{tmp}/p.yaml"], "add --against BUNDLE"),
         (["replay", "{flown}", "--video", "{tmp}/x.avi"], "must end in .mp4"),
         (["replay", "{flown}", "--viewer", "--port", "0"], "--port 0"),
-        (["replay", "{flown}", "--seconds", "3"], "with --viewer"),
+        (["replay", "{flown}", "--seconds", "3"], "add --viewer"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(argv, why, flown, tmp_path, capsys):

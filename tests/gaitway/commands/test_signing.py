@@ -110,7 +110,7 @@ def test_keys_are_looked_at_first(bundle: Path, key: Path, monkeypatch: pytest.M
         said = capsys.readouterr()
         assert message in said.err and not said.out and not (bundle / "validation.json").exists()
     assert main(["deploy", "--excite", "30", *GO2, "--trust", str(public)]) == 2
-    assert "--excite has none" in capsys.readouterr().err
+    assert "leave --trust out" in capsys.readouterr().err
     assert deploy(bundle, "--trust", key) == 2
     assert "is a private key: keep it to yourself" in capsys.readouterr().err
     key.chmod(0o644)

@@ -168,7 +168,7 @@ def test_runs_without_episodes_are_compared_by_reward_if_asked(make_run, tmp_pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--min-prob-improvement", "0.05"], "name them with --baseline"),
+        (["--min-prob-improvement", "0.05"], "add --baseline DIR"),
         (
             ["--baseline", "OLD", "--min-prob-improvement", "5"],
             "--min-prob-improvement 5: must be at most 1",

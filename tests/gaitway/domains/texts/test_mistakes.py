@@ -127,7 +127,7 @@ def test_bad_rows_are_skipped_and_counted_only_if_asked_for(tmp_path, capsys):
         (["validate", "RUN"], "arithmetic"),
         (["record", "RUN", "--out", "x.npz"], "language"),
         (["export", "RUN", "--out", "x", "--format", "bundle"], "--format huggingface"),
-        (["export", "RUN", "--out", "x", "--estimate", "height_scan"], "--estimate is for robots"),
+        (["export", "RUN", "--out", "x", "--estimate", "height_scan"], "--estimate is for bundles: leave it out"),
         (["evaluate", "RUN", "--samples", "-1"], "--samples -1"),
         (["evaluate", "RUN", "--task", "cartpole"], "cartpole"),
         (["evaluate", "no/such/model"], "--task"),
