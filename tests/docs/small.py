@@ -47,6 +47,8 @@ STANDS_FOR = {
     ("docs/import.md", "SOURCE"): "published/walk.onnx",
     ("docs/import.md", "BUNDLE"): "bundles/walk",
     ("docs/isaaclab.md", "bundles/anymal"): "runs/walk/bundle",
+    ("docs/isaaclab_checks.md", "runs/physx"): "runs/walk",
+    ("docs/isaaclab_checks.md", "runs/physx/bundle"): "runs/walk/bundle",
     ("docs/convert.md", "robot.xml"): str(ANYMAL_C.mjcf),
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",

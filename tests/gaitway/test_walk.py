@@ -55,7 +55,7 @@ def test_a_fail_trains_on_and_a_walk_that_is_done_is_left_alone(tmp_path, monkey
     assert walking.walk(out, 0, SMALL, shell) == 0
     assert shell.names == ["train", "export", "validate", "train", "export", "validate", "run"]
     said = capsys.readouterr().out.splitlines()
-    assert "examination finds the policy good" in said[0] and said[1].startswith("$ gaitway train ")
+    assert "two examinations in a row" in said[0] and said[1].startswith("$ gaitway train ")
     assert "FAIL after 384 steps: training goes on, to 1,280 at most" in said
     assert any("least_steps=385" in line for line in said)
     assert said[-1] == "PASS: 1 of 1 required scenarios passed, after 768 steps"
