@@ -31,7 +31,7 @@ def add_options(parser: common.Parser) -> None:
         common.number(0.0, 1e6),
         default=0.0,
     )
-    parser.option("--max-tokens N", "longest answer in tokens (default: the limit in the run's task)", common.count)
+    parser.option("--max-tokens N", "longest answer in tokens (default: the task's limit)", common.count)
     parser.switch("--alone", "answer every message without the ones before it")
     parser.option("--seed", "random seed (default 0)", common.seed, default=0)
     common.add_trust(parser)

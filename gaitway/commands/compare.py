@@ -62,7 +62,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--reps", "resamples (default 2000)", common.count, default=DEFAULTS["reps"])
     parser.option("--html FILE", "write one self-contained page", Path)
     parser.option("--out DIR", "write compare.md, compare.csv, compare.html, and figures as PNG and SVG", Path)
-    parser.option("--baseline DIR", "runs to compare the others with", Path)
+    parser.option("--baseline DIR", "baseline runs to compare with", Path)
     parser.option(
         "--min-prob-improvement P",
         "fail if the probability of improvement is lower, from 0 to 1, for example 0.05",

@@ -23,7 +23,7 @@ from . import common
 
 def add_options(parser: common.Parser) -> None:
     parser.option("robot ROBOT|NAME", "robot, or a pulled bundle (default anymal-c)", default="anymal-c", nargs="?")
-    parser.switch("--list", "list the bundles of Gaitway and those that were pulled, and exit")
+    parser.switch("--list", "list Gaitway's bundles and the pulled ones, and exit")
     parser.switch("--about", "print the policy's origin and verdict, and exit")
     common.add_terrain(parser)
     parser.switch("--no-browser", "do not open a browser")

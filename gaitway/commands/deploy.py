@@ -7,10 +7,10 @@ process does so if this one is killed or hangs. Read docs/deploy.md before the f
 The operator continues with 'start' (remote) or Enter (keyboard), stops with 'L2+B', 'select', space or Ctrl-C, and
 lowers the robot with 'L2+A' or x. --auto continues without waiting.
 
---command is a constant, a script, "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
+--command is a constant, a script, a "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
 the robot's remote), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). The default is to stand.
 
---excite instead of a bundle moves a hung robot for 'gaitway identify'.
+Without a bundle, --excite moves a hung robot for 'gaitway identify'.
 
 The exit code is 0 if the deployment ended as asked, 1 after a trip or with an incomplete --log, 2 for bad input (the
 robot has not moved).
@@ -78,7 +78,9 @@ def add_options(parser: common.Parser) -> None:
         "--robot-id ID", "choose one of several robots: its id as an error message shows it, or its address", many=True
     )
     parser.switch("--unsealed-states", "accept states without a checksum, which some simulators send")
-    parser.switch("--no-own-controller", "do not switch off the robot's own controller, which simulators do not have")
+    parser.switch(
+        "--no-own-controller", "do not switch off the robot's own controller: for simulators, which have none"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,9 +3,9 @@
 Compare a bundle with a recording of its policy in the simulator it comes from, and name the cause of a mismatch.
 
 Three checks: the bundle builds the recorded observation from the recorded states; its graph computes the recorded
-actions and joint targets; MuJoCo moves each recorded state to the recorded next one. Causes that can be named: joint
-order, sign, scale, offset, frames, quaternion order, history layout, clips, delay, another policy, gains, armature and
-torque limit, each with its evidence and the fix.
+actions and joint targets; MuJoCo moves each recorded state to the recorded next one. Possible causes are joint order,
+sign, scale, offset, frames, quaternion order, history layout, clips, delay, another policy, gains, armature and torque
+limit. Each comes with its evidence and the fix.
 
 The exit code is 0 if no mismatch is found, 1 if one is named, 2 for bad input.
 

@@ -4,8 +4,8 @@ Check this machine on one screen: what is installed and works, what is missing, 
 bfloat16, and whether videos can be rendered. --all lists every package, agent and command with the line that installs
 what is missing.
 
---report FILE writes what a report of a fault needs: all of this, and of a run its settings, record and last rows.
-Names of folders, users, hosts and addresses are left out; read it all the same before you publish it.
+--report FILE writes a text file for a bug report: all of this, and with --run the settings, record and last rows of a
+run. Names of folders, users, hosts and servers are left out; read the file before you publish it.
 
 The exit code is 0 if what is installed works, 1 if some of it is broken.
 
@@ -53,8 +53,8 @@ renderer.render()
 
 def add_options(parser: common.Parser) -> None:
     parser.switch("--all", "list every package, world, agent and command")
-    parser.option("--report FILE", "write a text file for a report of a fault", Path)
-    parser.option("--run RUN", "run that the report is about", Path, dest="about")
+    parser.option("--report FILE", "write a text file for a bug report", Path)
+    parser.option("--run RUN", "run to include in the report", Path, dest="about")
 
 
 def run(args: argparse.Namespace) -> int:

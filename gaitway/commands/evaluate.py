@@ -8,8 +8,8 @@ The model is a run (its newest checkpoint), a Hugging Face folder or a hub id. T
 was trained on unless --task names another. key=value changes settings of the task or the engine. A reward model is
 evaluated on held-out pairs: does the better answer score higher?
 
---prefill begins every answer in the model's place, and --name keeps the result beside others. --right is rejection
-sampling: the right samples of new training problems become demonstrations for gaitway train FILE --agent sft.
+--prefill starts every answer with its text; --name keeps the result beside others. --right is rejection sampling: right
+samples of new training problems become demonstrations for gaitway train FILE --agent sft.
 
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
@@ -44,7 +44,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seed", "random seed of the samples (default 0)", common.seed, default=0)
     parser.option("--out DIR", "folder for the page and the numbers (default evaluations/ in the run)", Path)
     parser.option("--name", "name of the page and the numbers (default: the task's)")
-    parser.option("--prefill TEXT", "beginning of every answer, given to the model", default="")
+    parser.option("--prefill TEXT", "text that every answer starts with", default="")
     parser.option("--right FILE", "sample training problems, --problems of them, and keep right samples (JSONL)", Path)
     common.add_trust(parser)
 

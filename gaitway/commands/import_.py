@@ -5,18 +5,19 @@ Make a bundle of a policy that was trained elsewhere, for validation in MuJoCo a
 SOURCE is a published policy, or the output of a training: a run folder of Isaac Lab, a LEAPP package, a folder with
 deploy.yaml (unitree_rl_lab, unitree_rl_mjlab), a YAML file of unitree_rl_gym, a config.yaml of rl_sar, an ONNX file of
 holosoma or mjlab, or a file that Gaitway has a recipe for. Its files identify the family. Nothing in them is
-executed: of TorchScript archives the weights are read, never the code.
+executed: the import reads the weights of TorchScript archives, never the code.
 
-Policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy are known by their names. --recipe NAME
-runs your own policy of such a robot in the same way, --recipe list lists them, and --template prints one.
+Recipes recognise policies of MuJoCo Playground, Booster Gym, humanoid-gym and Lite3_rl_deploy by their file names.
+--recipe NAME runs your own policy of such a robot in the same way. --recipe list lists all recipes; --template prints
+one.
 
 Values missing from the source are assumed, and printed as 'guessed'. For any other policy, write a description:
 --template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.
 
 The robot is one of Gaitway's if it has the policy's joints; --model takes the source's own MJCF.
 
-A policy that reads a signal without a sensor, such as its base velocity, is imported; validate feeds it the true value
-of the simulation and says so.
+A policy may read a signal without a sensor, such as its base velocity: validate feeds it the simulation's true value
+and says so.
 
 examples:
   gaitway import unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0 --out bundles/g1

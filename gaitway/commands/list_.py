@@ -1,7 +1,7 @@
 """``gaitway list``: show tasks, robots, grounds, worlds and agents.
 
-Show their names on one screen; with one kind, or --all, also the presets of tasks, what each is, and whether each works
-on this machine.
+Show the names of tasks, robots, grounds, worlds and agents on one screen. With one kind, or --all, also describe each,
+list the presets of tasks, and say what works on this machine.
 
 examples:
   gaitway list
@@ -28,7 +28,7 @@ KINDS = ("tasks", "robots", "grounds", "worlds", "agents")
 
 def add_options(parser: common.Parser) -> None:
     parser.option("kind", "list only these", nargs="?", choices=KINDS)
-    parser.switch("--all", "list all of them with what they are")
+    parser.switch("--all", "list all, with descriptions")
 
 
 def run(args: argparse.Namespace) -> int:

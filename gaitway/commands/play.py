@@ -2,16 +2,15 @@
 
 Watch a policy and steer it from a web browser: sliders for the command, pushes, a restart.
 
-A bundle runs in simulation as it would on the robot, on the page of 'gaitway demo': change the floor and the payload,
-and watch the forces on the feet. A run plays its newest checkpoint in the world it trains in, also
-during training; a run of Isaac Lab is played in MuJoCo, on flat ground. --terrain sets the ground of either. --video
-writes a film of a tour of the commands instead and needs no display. Runs of games and classic tasks can only be
-filmed.
+A bundle runs in simulation as on the robot, on the page of 'gaitway demo': change the floor and the payload, and watch
+the forces on the feet. A run plays its newest checkpoint in the world it trains in, also during training; a run of
+Isaac Lab plays in MuJoCo, on flat ground. --terrain sets the ground of either. --video films a tour of the commands
+instead and needs no display. Runs of games and classic tasks can only be filmed.
 
---world isaaclab plays it in Isaac Lab, without noise and pushes, and prints the velocity errors of each robot. A run
-walks on the physics engine it was trained with. A bundle walks on flat ground, its graph on simulated sensors. --viz
-opens one of Isaac Lab's visualizers, --livestream a stream from Isaac Sim, both until Ctrl-C, and --video writes a
-film; without any of them nothing is drawn.
+--world isaaclab plays either in Isaac Lab, without noise and pushes, and prints the velocity errors of each robot. A
+run walks on its training's physics engine, a bundle on flat ground, where its graph reads simulated sensors. --viz
+opens one of Isaac Lab's visualizers and --livestream a stream from Isaac Sim, both until Ctrl-C. --video writes a film.
+Without these nothing is drawn.
 
 examples:
   gaitway play runs/walk

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source SOURCE", "hf:OWNER/NAME, https://... or file:path")
-    parser.option("--out FOLDER", "folder of the bundle (default: among the pulled)", Path)
+    parser.option("--out FOLDER", "folder of the bundle (default: in the user's data folder)", Path)
     about = "keep only a bundle signed by this key, or one of this folder's; repeatable"
     parser.option("--trust KEY.pub", about, Path, many=True, dest="keys")
 

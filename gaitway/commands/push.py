@@ -3,9 +3,9 @@
 Publish a bundle, so that 'gaitway pull' can fetch it. DESTINATION is hf:OWNER/NAME (a model repository of the Hugging
 Face hub, made if there is none; 'hf auth login' first) or file:path (a folder, which a file server may serve).
 
-The bundle must pass the checks of 'gaitway pull' first. Published are: its files, validation.json, the signature,
-LICENSE and films (.webm, .mp4, .gif) in it, a README.md written from the bundle, and published.json with the SHA-256 of
-each.
+The bundle must pass the checks of 'gaitway pull' first. Published files are the bundle's own, with validation.json,
+signature, LICENSE and films (.webm, .mp4, .gif), a README.md written from the bundle, and published.json with the
+SHA-256 of each.
 
 A bundle without a verdict needs --without-verdict. A verdict FAIL is published as it is, and the page says so.
 

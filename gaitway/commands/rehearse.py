@@ -11,8 +11,9 @@ Rehearse a deployment against the robot's digital twin, and give a verdict.
 
 All but the processes run in simulated time and are deterministic. The processes take a minute; --no-dds skips them.
 
-Writes rehearsal.html and rehearsal.json, and a copy of rehearsal.json in the bundle, where 'gaitway deploy' reads it,
-unless --quick, --model or --terrain was given.
+Writes rehearsal.html and rehearsal.json. Without --quick, --model and --terrain, also copies rehearsal.json into the
+bundle, where 'gaitway deploy' reads it.
+
 The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 if the bundle cannot be used on this robot.
 
 examples:

@@ -1,10 +1,10 @@
 """``gaitway run``: run a bundle as on the robot.
 
-Run a bundle as it would run on the robot: replay the recorded inputs, then passive, ramp to the default pose,
-hold, policy at the contract's rate, and damping at every ending. No training code is imported.
+Run a bundle as on the robot: replay the recorded inputs, stay passive, ramp to the default pose, hold, run the policy
+at the contract's rate, and damp at every ending. No training code is imported.
 
---sim, the default, steps MuJoCo behind the interface of a robot. Without --command the robot tours the commands
-it was trained on.
+--sim, the default, steps MuJoCo through the interface of a robot. Without --command the robot tours the commands it was
+trained on.
 
 A LEAPP package or another policy that 'gaitway import' reads is first written as a bundle, in bundle/ in its folder or
 NAME-bundle/ beside its file.
@@ -29,8 +29,8 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("bundle BUNDLE|POLICY", "bundle, or policy of others (imported first)", Path)
-    parser.option("--robot NAME", "robot, if a policy of others does not name it")
+    parser.option("bundle BUNDLE|POLICY", "bundle or foreign policy (imported first)", Path)
+    parser.option("--robot NAME", "robot, if a foreign policy does not name it")
     parser.switch("--sim", "run in a MuJoCo simulation (the default)")
     parser.option("--world", argparse.SUPPRESS, choices=("twin",))  # how --sim was once written
     parser.option("--seconds", "length of the policy's part (default 20)", common.seconds, default=20.0)

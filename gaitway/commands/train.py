@@ -75,7 +75,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--config FILE", "YAML file of settings", Path)
     parser.option("--parameters FILE", "params.yaml from 'gaitway identify': train on this identified robot", Path)
     parser.option("--seed", "random seed (default 0)", common.seed)
-    parser.option("--seeds N", "train N runs one after another, with seeds from --seed on", common.count)
+    parser.option("--seeds N", "train N runs in turn, with seeds from --seed", common.count)
     parser.option(
         "--until end|good",
         "end of the training: total_steps (end, the default), or two passed examinations in a row (good)",
@@ -84,8 +84,8 @@ def add_options(parser: common.Parser) -> None:
     parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
     parser.switch("--quiet", "print no progress, only the last line")
     texts = parser.add_argument_group("language tasks")
-    parser.option("--model MODEL", "run folder, Hugging Face folder or hub id to begin with; or tiny", within=texts)
-    parser.option("--teacher MODEL", "model that agent gkd learns from: as --model", within=texts)
+    parser.option("--model MODEL", "initial model: run folder, Hugging Face folder, hub id or tiny", within=texts)
+    parser.option("--teacher MODEL", "teacher for agent gkd, given like --model", within=texts)
     parser.option(
         "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )

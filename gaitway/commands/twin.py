@@ -46,7 +46,7 @@ def add_options(parser: common.Parser) -> None:
         "--hung", action="store_true", default=None, help="hang the robot on a stand with its feet in the air"
     )
     base.add_argument(
-        "--free", dest="hung", action="store_false", help="put the robot on the ground, also a robot on two feet"
+        "--free", dest="hung", action="store_false", help="put the robot on the ground, even one on two feet"
     )
     parser.switch("--standing", "start standing instead of lying")
     parser.switch("--no-own-controller", "obey commands at once, without the robot's own controller and services")

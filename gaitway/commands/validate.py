@@ -8,21 +8,21 @@ errors, gait, cost of transport, torque and joint-limit use against limits. A li
 a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json, and a copy
 of validation.json in the bundle.
 
---rough also lets the robot walk up ladders of ground, from easy to hard: stairs up and down, slopes, a random grid,
-rough ground, kerbs, rubble, gaps and stepping stones. The verdict names a class for each, such as "stairs up: 10 cm".
+--rough also walks the robot over ladders of ground, from easy to hard: stairs up and down, slopes, a random grid, rough
+ground, kerbs, rubble, gaps and stepping stones. The verdict names a class for each, such as "stairs up: 10 cm".
 Classes do not change PASS or FAIL.
 
 --model takes any MJCF with the contract's joints; meshes, inertias, actuators and body names may differ. The controller
 is the bundle's.
 
---engine physx or newton, or both with a comma, also lets the policy walk in Isaac Lab 3.0 on a CPU, by the same metrics
-and limits; its results count in the verdict. --isaaclab-python names the Python that has Isaac Lab, if not this one.
+--engine physx or newton, or both with a comma, also runs the policy in Isaac Lab 3.0 on a CPU, with the same metrics
+and limits; the results count in the verdict. --isaaclab-python names the Python that has Isaac Lab, if not this one.
 
 A LEAPP package, as Isaac Lab 3.0 exports it, or any other policy that 'gaitway import' reads is first written as a
 bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read its notes and guesses.
 
---sign KEY signs a bundle that passed (every file and the verdict) for 'gaitway deploy --trust KEY.pub'. KEY is an
-Ed25519 key by 'ssh-keygen -t ed25519', or a PEM file.
+--sign KEY signs every file and the verdict of a bundle that passed, for 'gaitway deploy --trust KEY.pub'. KEY is an
+Ed25519 key, made by 'ssh-keygen -t ed25519', or a PEM file.
 
 The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 for a bundle or model that cannot be used.
 
@@ -55,13 +55,11 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option(
-        "source RUN|BUNDLE|POLICY", "run (exported first), bundle, or policy of others (imported first)", Path
-    )
-    parser.option("--robot NAME", "robot, if a policy of others does not name it")
+    parser.option("source RUN|BUNDLE|POLICY", "run (exported first), bundle, or foreign policy (imported first)", Path)
+    parser.option("--robot NAME", "robot, if a foreign policy does not name it")
     parser.switch("--rough", "also judge the policy on stairs, slopes and rough ground")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
-    parser.option("--engine physx|newton", "also walk in Isaac Lab 3.0", many=True)
+    parser.option("--engine physx|newton", "also test the policy in Isaac Lab 3.0", many=True)
     for world in dict.fromkeys(engines().values()):
         backend(world).add_engine_options(parser)
     parser.option("--json FILE", "also write the verdict as JSON", Path)
