@@ -24,6 +24,7 @@ OFFERED = {
     "Run": "gaitway.api",
     "Policy": "gaitway.api",
     "Bundle": "gaitway.api",
+    "Film": "gaitway.api",
     "UserError": "gaitway_files.errors",
     "NotDone": "gaitway_files.errors",
 }
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from gaitway_files.errors import UserError as UserError
 
     from .api import Bundle as Bundle
+    from .api import Film as Film
     from .api import Policy as Policy
     from .api import Run as Run
     from .api import evaluate as evaluate
