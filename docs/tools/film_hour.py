@@ -28,10 +28,10 @@ from gaitway_onboard.control.commands import scripted
 from gaitway_onboard.control.controller import ABOUT, Mode
 from gaitway_onboard.control.loop import Period
 from gaitway_sim2real.hardware import hardware_of
-from gaitway_sim2real.mujoco.film import film
+from gaitway_sim2real.mujoco.film import INK, film
 from gaitway_sim2real.mujoco.plant import build_plant
 from gaitway_sim2real.rehearse.stage import Stage
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from gaitway.runs.folder import RunFolder
 from gaitway.view.walkers import WorldWalker
@@ -41,8 +41,10 @@ STAGES = (0.2e6, 0.6e6, 1.0e6, 3.0e6)
 WALK = [(0.0, (0.8, 0.0, 0.0)), (3.0, (0.5, 0.0, 0.8))]
 """Commands [m/s, m/s, rad/s] and the times [s] from which they hold."""
 WALK_S, FLIGHT_S = 6.0, 7.0
-PANEL, WIDE, SIZE = (424, 254), (848, 508), (720, 432)
-"""Size of one walk of several, of one alone, and of what is written [pixels]."""
+WIDE, PANEL, SIZE = (848, 508), (360, 216), (720, 432)
+"""Size of a film, of one walk of several, and of what is written [pixels]."""
+MIDDLE = (255, 169, 594, 372)
+"""Part of a film with the robot, and without the table of velocities: left, top, right, bottom [pixels]."""
 EVERY = 2
 """Of 25 pictures a second one in so many is kept."""
 LOADED_S, DRAWN_S = 10.0, 0.3
@@ -59,8 +61,8 @@ def pictures(mp4: Path) -> Iterator[np.ndarray]:
         yield np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
-def walk(run: Path, checkpoint: Path, out: Path) -> None:
-    """Film the policy of one checkpoint."""
+def walk(run: Path, checkpoint: Path, mp4: Path) -> list[Image.Image]:
+    """Pictures of a walk of one checkpoint's policy."""
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "run"
         shutil.copytree(run, alone, ignore=shutil.ignore_patterns("checkpoints", "bundle", "validation", "tensorboard"))
@@ -72,24 +74,40 @@ def walk(run: Path, checkpoint: Path, out: Path) -> None:
         command = np.array(source(step * walker.control_dt))
         walker.step(command)
         seen.append((walker.qpos.copy(), command, walker.velocity()))
-    save(walker.stage, seen, [walker.caption] * len(seen), out, walker.control_dt, PANEL)
+    save(walker.stage, seen, [""] * len(seen), mp4, walker.control_dt)
+    walked = np.linalg.norm(seen[-1][0][:2] - seen[0][0][:2])
+    print(f"{walker.caption}: {walked:.1f} m from the start, last velocity {seen[-1][2].round(2)}")
+    return [titled(picture, walker.caption) for picture in pictures(mp4)]
 
 
-def save(robot: Any, seen: list[Any], labels: list[str], out: Path, dt: float, size: tuple[int, int]) -> None:
+def titled(picture: np.ndarray, text: str) -> Image.Image:
+    """The middle of a picture, with a title."""
+    panel = Image.fromarray(picture).crop(MIDDLE).resize(PANEL, Image.Resampling.LANCZOS)
+    draw, font = ImageDraw.Draw(panel), ImageFont.load_default(17)
+    draw.text((10, 8), text, fill=INK, font=font)
+    return panel
+
+
+def save(robot: Any, seen: list[Any], labels: list[str], mp4: Path, dt: float) -> None:
     qpos, commands, velocities = (np.array(part) for part in zip(*seen, strict=True))
-    film(robot, qpos, commands, velocities, labels, out, control_dt=dt, size=size)
+    film(robot, qpos, commands, velocities, labels, mp4, control_dt=dt, size=WIDE)
 
 
 def training(run: Path, folder: Path) -> list[Image.Image]:
     """A walk at each stage of a training, side by side."""
     checkpoints = RunFolder.open(run).checkpoints()
-    walks = []
-    for stage in STAGES:
-        nearest = min(checkpoints, key=lambda path: abs(int(path.stem.removeprefix("step_")) - stage))
-        walk(run, nearest, mp4 := folder / f"{nearest.stem}.mp4")
-        walks.append(list(pictures(mp4)))
-    tiled = [np.vstack([np.hstack(four[:2]), np.hstack(four[2:])]) for four in zip(*walks, strict=True)]
-    return [Image.fromarray(picture) for picture in tiled[::EVERY]]
+    nearest = [min(checkpoints, key=lambda path: abs(steps_of(path) - stage)) for stage in STAGES]
+    walks = [walk(run, path, folder / f"{path.stem}.mp4") for path in nearest]
+    shown = []
+    for panels in list(zip(*walks, strict=True))[::EVERY]:
+        shown.append(whole := Image.new("RGB", SIZE))
+        for k, panel in enumerate(panels):
+            whole.paste(panel, (k % 2 * PANEL[0], k // 2 * PANEL[1]))
+    return shown
+
+
+def steps_of(checkpoint: Path) -> int:
+    return int(checkpoint.stem.removeprefix("step_"))
 
 
 def twin(bundle: Path, folder: Path) -> list[Image.Image]:
@@ -112,7 +130,7 @@ def twin(bundle: Path, folder: Path) -> list[Image.Image]:
 
     print(stage.perform(scripted(WALK), FLIGHT_S, on_period=look).outcome)
     robot = build_plant(contract, bundle / "robot.xml", bundle / "robot.xml", visual=True)
-    save(robot, seen, labels, mp4 := folder / "twin.mp4", contract.control_dt, WIDE)
+    save(robot, seen, labels, mp4 := folder / "twin.mp4", contract.control_dt)
     return [Image.fromarray(picture) for picture in list(pictures(mp4))[::EVERY]]
 
 
