@@ -409,10 +409,10 @@ def play(
     >>> gaitway.play("runs/walk", video="walk.mp4")
     """
     path, film = Path(source), None if video is None else Path(video)
-    if film is None and seconds is None and in_notebook():
-        film = Path(tempfile.mkdtemp(prefix="gaitway-")) / "play.mp4"
     kind = common.run_or_bundle(path)
     require("play", PLAY)
+    if film is None and seconds is None and in_notebook():
+        film = Path(tempfile.mkdtemp(prefix="gaitway-")) / "play.mp4"
     from .view import shows
 
     if kind == "run":
