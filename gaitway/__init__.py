@@ -9,7 +9,8 @@ import sys
 __version__ = "0.1.0"
 
 if sys.version_info < (3, 11):  # noqa: UP036  of a checkout, which pip has not refused
-    raise ImportError(f"Gaitway needs Python 3.11 or 3.12, and this is {sys.version_info[0]}.{sys.version_info[1]}")
+    found = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    raise ImportError(f"Gaitway needs Python 3.11, 3.12 or 3.13, and this is {found}")
 if sys.platform == "win32":
     raise ImportError("Gaitway runs on Linux: on Windows install it in WSL 2 (wsl --install) or in a container")
 
@@ -24,6 +25,7 @@ OFFERED = {
     "Run": "gaitway.api",
     "Policy": "gaitway.api",
     "Bundle": "gaitway.api",
+    "Film": "gaitway.api",
     "UserError": "gaitway_files.errors",
     "NotDone": "gaitway_files.errors",
 }
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from gaitway_files.errors import UserError as UserError
 
     from .api import Bundle as Bundle
+    from .api import Film as Film
     from .api import Policy as Policy
     from .api import Run as Run
     from .api import evaluate as evaluate

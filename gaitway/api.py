@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from argparse import ArgumentTypeError
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from .catalogue import EXPORT, MUJOCO, PLAY, WORLDS, require
 from .commands import common
 from .runs.folder import RunFolder
+from .terminal import in_notebook
 
 if TYPE_CHECKING:
     from gaitway_onboard.bundle.contract import Contract
@@ -194,6 +197,23 @@ class Bundle:
         from gaitway_onboard.bundle.policy import OnboardPolicy
 
         return OnboardPolicy(self.path)
+
+
+@dataclass(frozen=True)
+class Film:
+    """Film of a policy, an ``.mp4``; as the result of a notebook's cell it is shown below the cell.
+
+    >>> gaitway.play(run, video="walk.mp4").path
+    """
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        data = b64encode(self.path.read_bytes()).decode()
+        return f'<video src="data:video/mp4;base64,{data}" width="640" controls autoplay muted loop></video>'
 
 
 def train(
@@ -378,18 +398,21 @@ def play(
     host: str = "127.0.0.1",
     terrain: Ground | str | None = None,
     model: Place | None = None,
-) -> None:
+) -> Film | None:
     """Page in a browser to watch and steer a run or a bundle, until Ctrl-C or for ``seconds``; or a film.
 
     The address is printed. With ``video``, an ``.mp4``, a film of ``seconds`` (20) of a tour of the commands is written
-    instead; games can only be filmed. ``terrain`` is a ground such as "stairs-up:0.10", ``model`` another MJCF of a
-    bundle's robot. Raises :class:`gaitway.UserError` for what cannot be played, and a port in use.
+    instead and returned; games can only be filmed. In a notebook, where a page would hold the cell, there is a film
+    unless ``seconds`` are given without ``video``. ``terrain`` is a ground such as "stairs-up:0.10", ``model`` another
+    MJCF of a bundle's robot. Raises :class:`gaitway.UserError` for what cannot be played, and a port in use.
 
     >>> gaitway.play("runs/walk", video="walk.mp4")
     """
     path, film = Path(source), None if video is None else Path(video)
     kind = common.run_or_bundle(path)
     require("play", PLAY)
+    if film is None and seconds is None and in_notebook():
+        film = Path(tempfile.mkdtemp(prefix="gaitway-")) / "play.mp4"
     from .view import shows
 
     if kind == "run":
@@ -400,7 +423,8 @@ def play(
         if terrain is not None:
             raise UserError(f"{path} is a run of a game or classic task: leave out --terrain")
         shows.film_of_game(path, film, seconds or 20.0)
-        return
+        assert film is not None  # or it was refused
+        return Film(film)
     if film is None:
         from .view.scene import check_port
         from .view.steering import view
@@ -409,8 +433,9 @@ def play(
     walker = shows.walker_of(path, kind, None if model is None else Path(model), _ground(terrain))
     if film is None:
         view(walker, host, port, seconds)
-    else:
-        shows.film_of_walk(walker, film, seconds or 20.0)
+        return None
+    shows.film_of_walk(walker, film, seconds or 20.0)
+    return Film(film)
 
 
 def make_vec(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 DRAWERS = ("rich", "tqdm", "logging", "gaitway.terminal", "gaitway_onboard.control.console")
 """Modules that colour text and move the cursor. Those of Gaitway make what they show visible themselves."""
 
+CELL = 240
+"""Longest line that a notebook rewrites, in characters."""
+
 
 class Shown:
     """A text stream whose text cannot command the terminal, unless one of :data:`DRAWERS` writes it."""
@@ -66,9 +69,25 @@ def _hand_over() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def in_notebook() -> bool:
+    """True in a cell of a notebook: Jupyter, VS Code, Colab."""
+    ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return ask is not None and hasattr(ask(), "kernel")
+
+
+def rewrites() -> bool:
+    """True where :func:`overwrite` works: on a terminal and in a notebook."""
+    return sys.stdout.isatty() or in_notebook()
+
+
 def overwrite(text: str, *, last: bool = False) -> None:
     """Put ``text`` in the place of the line that the cursor is on."""
-    sys.stdout.write(f"\r\x1b[2K{visible(text)}" + ("\n" if last else ""))
+    text, end = visible(text), "\n" if last else ""
+    if in_notebook():  # which knows no command to erase a line: spaces cover the longer one before
+        text, end = text.ljust(CELL), end or "\r"
+    else:
+        text = f"\x1b[2K{text}"
+    sys.stdout.write(f"\r{text}{end}")
     sys.stdout.flush()
 
 

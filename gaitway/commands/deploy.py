@@ -171,15 +171,17 @@ def _deploy(
 
 
 def _check(args: argparse.Namespace, bundle: Path | None, hardware: Any) -> tuple[str, ...]:
-    """Check the bundle against this robot: raise for errors, return the warnings."""
+    """Check ``bundle``, a copy of ``args.bundle``, against this robot: raise for errors, return the warnings."""
     if bundle is None:
         return ()
     from gaitway_onboard.bundle.contract import Contract
+    from gaitway_onboard.bundle.reading import named
     from gaitway_onboard.safety.preflight import check_bundle, rehearsal_doubts
 
     provided = Contract.load(bundle).estimators or {}
     doubts: tuple[str, ...] = check_bundle(bundle, hardware, provided=tuple(provided), i_know=args.i_know)
-    return doubts if args.robot == "ros2" else doubts + rehearsal_doubts(bundle, hardware)
+    doubts += () if args.robot == "ros2" else rehearsal_doubts(bundle, hardware)
+    return tuple(named(doubt, bundle, args.bundle) for doubt in doubts)
 
 
 def _signed(args: argparse.Namespace, bundle: Path | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Progress of a training or a film: live on a terminal, a plain line now and then elsewhere."""
+"""Progress of a training or a film: live on a terminal, one line in a notebook, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from ..terminal import overwrite
+from ..terminal import in_notebook, overwrite, rewrites
 
 if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
@@ -63,6 +63,8 @@ class Progress:
 def make_progress(config: TrainConfig, steps: int, *, quiet: bool = False) -> Progress:
     if quiet:
         return Progress()
+    if in_notebook():
+        return Cell(config, steps)
     return Live(config, steps) if sys.stdout.isatty() else Lines(config, steps)
 
 
@@ -187,20 +189,36 @@ class Lines(Progress):
         summary = self.summary
         summary.add(steps, metrics)
         if forecast := self.forecast.add(steps, metrics):
-            print(forecast, flush=True)
+            self.say(forecast)
         if not last and time.monotonic() - self.last < LINE_INTERVAL_S:
             return
         self.last = time.monotonic()
         shares = ", ".join(f"{name} {share:.0%}" for name, share in summary.shares().items())
         facts = "  ".join(f"{name} {value}" for name, value in [*summary.parts(), *summary.facts().items()][:3])
-        print(
+        self.put(
             f"{steps:>11,} / {summary.config.total_steps:,} steps  {summary.speed:>7,.0f} steps/s ({shares})  "
-            f"{facts}  {summary.clock(last=last)}",
-            flush=True,
+            f"{facts}  {summary.clock(last=last)}"
         )
+
+    def put(self, line: str) -> None:
+        """Show the state that :meth:`show` has made a line of."""
+        print(line, flush=True)
 
     def say(self, line: str) -> None:
         print(line, flush=True)
+
+
+class Cell(Lines):
+    """The same as one line that is rewritten, in a notebook; what is said stays above it."""
+
+    def __exit__(self, *error: object) -> None:
+        print(flush=True)
+
+    def put(self, line: str) -> None:
+        overwrite(line)
+
+    def say(self, line: str) -> None:
+        overwrite(line, last=True)
 
 
 class Live(Progress):
@@ -271,7 +289,8 @@ class Live(Progress):
 class Counter:
     """Says how far a job of a known length is, and how long it will take.
 
-    On a terminal one line is rewritten and goes when the job is done; elsewhere there is a line every ten seconds.
+    On a terminal or in a notebook one line is rewritten and goes when the job is done; elsewhere there is a line every
+    ten seconds.
     """
 
     def __init__(self, what: str, unit: str):
@@ -279,7 +298,7 @@ class Counter:
 
     def each(self, parts: range) -> Iterator[int]:
         """``parts``, one after the other."""
-        live, start = sys.stdout.isatty(), time.monotonic()
+        live, start = rewrites(), time.monotonic()
         last = 0.0 if live else start
         try:
             for done, part in enumerate(parts):
@@ -296,9 +315,9 @@ class Counter:
 
 
 def show_scenario(done: int, total: int, title: str, left: float | None) -> None:
-    """Say how far a validation is: one line that is overwritten on a terminal, a line per scenario elsewhere."""
+    """Say how far a validation is: one line that is rewritten where that works, a line per scenario elsewhere."""
     text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
-    if sys.stdout.isatty():
+    if rewrites():
         overwrite(text, last=title == "Done")
     else:
         print(text, flush=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gaitway_sim2real.validate as validation
 import pytest
@@ -21,13 +24,14 @@ from gaitway_sim2real.validate import video
 from gaitway_sim2real.validate.scenarios import SUITE
 from once import made_once
 
+import gaitway
 from gaitway.cli import main
 from gaitway.training.progress import Counter
 
 from .names import names_of
-from .pages import PAGES, Command, Snippet, block_commands, blocks
+from .pages import PAGES, ROOT, Command, Snippet, block_commands, blocks
 from .small import MAY_SAY_NO, small, why_not
-from .workshop import build
+from .workshop import ROBOT, build
 
 
 @pytest.fixture(scope="session")
@@ -118,6 +122,47 @@ def execute(snippet: Snippet, names: dict[str, object]) -> None:
     text = re.sub(r"step_\d+\.pt", "step_000000000256.pt", snippet.text)
     code = compile("\n" * (snippet.line - 1) + text, snippet.page, "exec")  # a traceback names page and line
     exec(code, names)
+
+
+NOTEBOOK = "docs/examples/first_hour.ipynb"
+
+
+def cells() -> list[dict[str, Any]]:
+    return list(json.loads((ROOT / NOTEBOOK).read_text("utf-8"))["cells"])
+
+
+def test_the_notebook_has_no_outputs():
+    """Those of a run are on the page that it follows."""
+    written = [cell for cell in cells() if cell["cell_type"] == "code"]
+    assert len(written) > 8
+    assert not [cell for cell in written if cell["outputs"] or cell["execution_count"] is not None]
+
+
+@pytest.mark.slow
+def test_the_notebook_can_be_followed(workshop, monkeypatch, capsys):
+    """Each cell after the other as a kernel does it, with short trainings."""
+    for run in ("runs/go2", "my_rewards.py"):
+        shutil.rmtree(run) if Path(run).is_dir() else Path(run).unlink()
+    monkeypatch.delitem(sys.modules, "my_rewards", raising=False)
+    monkeypatch.setattr("gaitway.api.in_notebook", lambda: True)
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda: None)
+    train, small = gaitway.train, dict(setting.split("=") for setting in ROBOT)
+
+    def short(*given: Any, total_steps: int, **settings: Any) -> gaitway.Run:
+        sizes = {key: int(value) for key, value in small.items()} | {"evaluation_episodes": 1, "evaluation_interval": 0}
+        if settings.get("resume"):
+            sizes = {"num_threads": 1, "total_steps": 512}
+        return train(*given, **settings | sizes)
+
+    monkeypatch.setattr(gaitway, "train", short)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(cells(), 1):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{NOTEBOOK}, cell {number}", "exec"), names)
+    assert names["run"].steps == 512 and names["mine"].config.task.rewards["straight"].weight == -4
+    said = capsys.readouterr().out
+    assert "with yours" in said and "required scenarios" in said
+    assert "data:video/mp4;base64," in gaitway.play(names["bundle"])._repr_html_()
 
 
 NEVER = {

@@ -55,7 +55,8 @@ def build(folder: Path) -> None:
     (folder / "my_rewards.py").write_text(
         '"""A reader\'s own reward."""\n\n\ndef bouncing(world, limit):\n'
         '    """(N,)"""\n    return world.robot.root_lin_vel_b[:, 2].abs().clamp(max=limit)\n'
-        "\n\ndef too_high(world, height):\n    return world.robot.root_pos_w[:, 2] - height\n"
+        "\n\ndef off_command(world):\n"
+        "    return (world.command('base_velocity')[:, :2] - world.robot.root_lin_vel_b[:, :2]).norm(dim=1)\n"
     )
     shutil.copy("runs/go2/bundle/robot.xml", "heavy.xml")
 

@@ -232,7 +232,7 @@ def test_a_notebook_without_an_extra_is_told_how_to_get_it(missing, call, messag
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [("version_info = (3, 10, 4)", r"3\.11 or 3\.12, and this is 3\.10"), ("platform = 'win32'", "WSL 2")],
+    [("version_info = (3, 10, 4)", r"3\.12 or 3\.13, and this is 3\.10"), ("platform = 'win32'", "WSL 2")],
 )
 def test_elsewhere_it_says_what_it_needs(change, message):
     source = Path(gaitway.__file__)

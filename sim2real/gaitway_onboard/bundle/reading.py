@@ -38,8 +38,13 @@ def one_reading(bundle: Path) -> Iterator[Path]:
         try:
             yield copy
         except Exception as error:
-            error.args = tuple(_named(each, copy, bundle) for each in error.args)
+            error.args = tuple(named(each, copy, bundle) if isinstance(each, str) else each for each in error.args)
             raise
+
+
+def named(text: str, copy: Path, bundle: Path) -> str:
+    """``text`` about ``copy``, a bundle's :func:`one_reading`, with the path of ``bundle`` in its place."""
+    return text.replace(str(copy), str(bundle))
 
 
 def entries(bundle: Path) -> list[os.DirEntry[str]]:
@@ -51,7 +56,3 @@ def entries(bundle: Path) -> list[os.DirEntry[str]]:
     if len(entries) > MOST_FILES:
         raise FileError(bundle, f"has {len(entries)} entries, and a bundle has a dozen: is it one?")
     return entries
-
-
-def _named(part: object, copy: Path, bundle: Path) -> object:
-    return part.replace(str(copy), str(bundle)) if isinstance(part, str) else part

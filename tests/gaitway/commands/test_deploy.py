@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gaitway_onboard.bundle.reading import one_reading
 from gaitway_onboard.control.loop import LoopReport
+from gaitway_sim2real.hardware import hardware_of
+from gaitway_tasks.robots import GO2 as GO2_ROBOT
+from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 from gaitway.commands import deploy
@@ -77,6 +82,17 @@ def test_refused_before_anything_is_sent(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
     assert message in refused(capsys, *words, "--domain", str(dds_domain))
+
+
+def test_doubts_name_the_bundle_that_was_given(tmp_path: Path) -> None:
+    """A private copy is what is checked and run; its path would say nothing to the user."""
+    bundle = make_stand_bundle(tmp_path / "mine", GO2_ROBOT, stiffness=60.0, damping=2.0)
+    args = Namespace(bundle=bundle, robot="unitree-go2", i_know=True)
+    with one_reading(bundle) as copy:
+        doubts = deploy._check(args, copy, hardware_of("unitree-go2"))
+    for name, command in (("validation.json", "gaitway validate"), ("rehearsal.json", "gaitway rehearse")):
+        assert any(f"{bundle / name}: run {command} first" in doubt for doubt in doubts), doubts
+    assert str(copy) not in "".join(doubts)
 
 
 @pytest.mark.hostile("durability")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from gaitway_sim2real.mujoco.film import film
 from stand_bundle import make_stand_bundle
 
 from gaitway.config.train_config import TrainConfig, resolve
+from gaitway.terminal import in_notebook
 from gaitway.training import progress
 from gaitway.training.progress import Counter, Lines, Live, Summary
 
@@ -55,6 +57,41 @@ def test_the_bar_of_a_terminal_says_the_same(config, clock):
     clock[0] += 62.0
     live.show(130_000, {"time/total": 1.0}, last=True)
     assert live.bar.tasks[0].fields["clock"] == "took 1:02"
+
+
+def rendered(stream: str) -> list[str]:
+    """Lines of a cell's output as a notebook draws it: text after a carriage return covers the text before it."""
+    lines = []
+    for line in stream.split("\n"):
+        drawn = ""
+        for part in line.split("\r"):
+            drawn = part + drawn[len(part) :]
+        lines.append(drawn.rstrip())
+    return lines
+
+
+def test_a_training_is_one_line_in_a_notebook(config, clock, capsys, monkeypatch):
+    """However long it takes; what is said on the way stays above it."""
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="one")))
+    with progress.make_progress(config, 0) as shown:
+        for done in range(1, 60):
+            shown.show(1000 * done, {"time/total": 0.2})
+            if done == 30:
+                shown.say("examination")
+            clock[0] += 10.0
+        shown.show(100_000, {"time/total": 0.2}, last=True)
+    steps(clock, 0.5, 3)
+    print("video: walk.mp4")
+    first, last, video, end = rendered(capsys.readouterr().out)
+    assert (first, video, end) == ("examination", "video: walk.mp4", "")
+    assert last.startswith("    100,000 / 100,000 steps") and last.endswith("took 9:50")
+
+
+def test_a_shell_without_cells_is_no_notebook(monkeypatch):
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: object()))
+    assert not in_notebook()
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert not in_notebook()
 
 
 @pytest.mark.parametrize(
