@@ -147,5 +147,5 @@ GAIT_LIMITS = (
     Limit(metric="lin_vel_error", value=0.2),
     Limit(metric="yaw_vel_error", value=0.2),
 )
-"""Sources of the figures: docs/validate.md."""
+"""Sources of the figures: docs/gait_metrics.md."""
 LIMP = Limit(metric="left_right", value=0.4, needs=(VELOCITY, FOOT_PAIRS))

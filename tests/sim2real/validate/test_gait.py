@@ -228,7 +228,7 @@ def walk(stride: float = 1.0, swing: float = 0.4, cycles: int = 8) -> np.ndarray
 
 
 def test_a_walk_is_measured_as_people_are() -> None:
-    """A stride of 1 s, a pelvis at 0.93 m, and toes that clear 19 mm where they are lowest (docs/validate.md)."""
+    """A stride of 1 s, a pelvis at 0.93 m, and toes that clear 19 mm where they are lowest (docs/gait_metrics.md)."""
     measured = measure(walk(), BIPED, stand_height=0.93, clearance=np.where(walk(), 0.0, 0.019))
     assert measured["swing_time"] == pytest.approx(0.4, abs=DT)
     assert measured["double_support"] == pytest.approx(0.2, abs=0.02)

@@ -23,6 +23,11 @@ def contract(tmp_path_factory: pytest.TempPathFactory) -> Contract:
     return Contract.load(make_stand_bundle(tmp_path_factory.mktemp("stand")))
 
 
+def test_the_page_defines_every_metric() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "gait_metrics.md").read_text("utf-8")
+    assert [name for name in metrics.METRICS if f"`{name}`" not in page] == []
+
+
 def test_tracking_errors_stop_at_the_fall_and_weigh_robots_alike() -> None:
     command, alive = np.zeros((4, 2, 3)), np.ones((4, 2), bool)
     command[:, 0] = [3.0, 4.0, 2.0]  # robot 0 stands still: 5 m/s and 2 rad/s off
