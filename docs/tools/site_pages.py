@@ -87,16 +87,32 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Docstrings without the marks that only Sphinx reads."""
+    """Docstrings without the marks that only Sphinx reads, and tables with heads of their rows."""
+    content = re.sub(r"<table>\n<thead>.*?</table>", lambda found: _row_heads(found[0]), content, flags=re.DOTALL)
     return re.sub(r":(?:class|func|meth|mod|attr|data):(?=<code>)", "", content).replace("::</p>", ":</p>")
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
-    """Scripts of the few pages that need one; no page fetches anything from another server."""
+    """Scripts of the few pages that need one; no page fetches anything from another server. The search has a name."""
+    search = 'data-md-component="search" role="dialog"'
+    output = output.replace(search, f'{search} aria-label="Search"', 1)
     if '<pre class="mermaid">' in output:
         source = posixpath.relpath("scripts/mermaid/mermaid.js", page.url or ".")
         output = output.replace("</body>", f'<script src="{source}"></script></body>')
     return output
+
+
+def _row_heads(table: str) -> str:
+    """A table with heads of its rows, where its first column has none itself; Markdown cannot say so.
+
+    A head of the table that is empty goes.
+    """
+    head, end, body = table.partition("</thead>")
+    cells = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", head, re.DOTALL)
+    if cells[0]:
+        return table
+    body = re.sub(r"(<tr>\n)<td([^>]*)>(.*?)</td>", r'\1<th scope="row"\2>\3</th>', body, flags=re.DOTALL)
+    return f"{head}{end}{body}" if any(cells) else f"<table>\n{body.lstrip()}"
 
 
 def _robot_to_drive() -> Iterator[tuple[str, bytes]]:
@@ -104,6 +120,8 @@ def _robot_to_drive() -> Iterator[tuple[str, bytes]]:
     if fetch_scripts.is_there("mujoco", "onnxruntime", "three"):
         for name, content in browser_robot.files().items():
             yield f"drive/{name}", content
+        for name in ("controls.css", "controls.js"):
+            yield f"drive/{name}", (ROOT / "gaitway/view" / name).read_bytes()
 
 
 def version() -> str:
