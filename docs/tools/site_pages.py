@@ -7,6 +7,7 @@ such as a benchmark, become pages with their text. Each robot has a page, and so
 from __future__ import annotations
 
 import html
+import os
 import posixpath
 import re
 import sys
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, InclusionLevel
 sys.path.insert(0, str(Path(__file__).parent))
 import browser_robot
 import fetch_scripts
+import licences
 import public_api
 import robot_pages
 
@@ -45,6 +47,8 @@ def on_config(config: Any) -> Any:
     config.nav += [{"Robots": robots}, {"Reference": ["api/index.md", *reference]}, project]
     config.mdx_configs["toc"]["slugify"] = slug
     config.copyright = f"Gaitway {version()}, BSD 3-Clause License"
+    if "MIKE_DOCS_VERSION" in os.environ:  # set by mike, which lays versions beside each other
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
     if fetch_scripts.is_there("mermaid"):
         config.mdx_configs["pymdownx.superfences"] = {
             "custom_fences": [{"name": "mermaid", "class": "mermaid", "format": _diagram}]
@@ -72,7 +76,7 @@ def on_files(files: Any, config: Any) -> Any:
     _add("api/index.md", public_api.index(), files, config)
     for module in public_api.modules():
         _add(f"api/{module}.md", public_api.page(module), files, config)
-    for path, content in [*fetch_scripts.files(), *_robot_to_drive()]:
+    for path, content in [*fetch_scripts.files(), *licences.files(), *_robot_to_drive()]:
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -80,6 +84,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """The page with links that are relative to where its file lies in the site."""
     markdown = markdown.replace(robot_pages.MARK, robot_pages.cards())
+    if licences.MARK in markdown:
+        markdown = markdown.replace(licences.MARK, licences.table())
     origin = _origin.get(page.file.src_uri)
     if origin is None:
         return markdown

@@ -45,7 +45,8 @@ def guarded(host: str, port: int, token: str, remote: Remote) -> Iterator[None]:
                 return connection.respond(FORBIDDEN, f"{reason}\n")
             if is_socket(request.path):
                 return None
-            del request.headers["Accept-Encoding"]  # with_page reads the answer
+            if "Accept-Encoding" in request.headers:
+                del request.headers["Accept-Encoding"]  # with_page reads the answer
             answer = file_of(connection, request.path)
             if answer is None and process_request is not None and (answer := process_request(connection, request)):
                 with_page(answer)

@@ -229,6 +229,7 @@ class BundlePanel(Panel):
         self.colour, self.dark = PLAIN, False
         super().__init__(walker, server, scene, touring)
         self.arrows = Arrows(server, "/forces")
+        self.paint(self.dark)
 
     def _above(self) -> None:
         self.gait = self.gui.add_html("")
