@@ -1,7 +1,7 @@
 // Drawing of a MuJoCo model by three.js: its geoms of groups 0 to 2 over a checkered floor, a camera that follows from behind.
 
 const PLANE = 0, SPHERE = 2, CAPSULE = 3, ELLIPSOID = 4, CYLINDER = 5, BOX = 6; // mjtGeom
-const PUSH_SHOWN_MS = 700, BESIDE = 0.35; // [m] from the base's centre to the arrow's end
+const PUSH_SHOWN_S = 0.7, BESIDE = 0.5; // [m] from the base's centre to the arrow's end
 
 export class Stage {
   constructor(three, canvas, robot) {
@@ -21,8 +21,7 @@ export class Stage {
     this.floor = this.#checkers();
     this.scene.add(this.floor);
     this.shapes = this.#shapes();
-    this.arrow = new three.ArrowHelper(new three.Vector3(1, 0, 0), new three.Vector3(), 1, 0xf08214, 0.25, 0.18);
-    this.arrow.visible = false;
+    this.arrow = this.#arrow();
     this.scene.add(this.arrow);
     this.#steerCamera();
   }
@@ -37,16 +36,26 @@ export class Stage {
 
   // Show a push by a velocity [m/s] in the world's plane: an arrow that ends at the robot, for a moment.
   pushed(velocity) {
-    this.push = { velocity, until: performance.now() + PUSH_SHOWN_MS };
+    this.push = { velocity, time: this.robot.time };
   }
 
   #drawPush(x, y, z) {
-    this.arrow.visible = performance.now() < (this.push?.until ?? 0);
+    const since = this.robot.time - (this.push?.time ?? Infinity); // negative when it started again
+    this.arrow.visible = since >= 0 && since < PUSH_SHOWN_S;
     if (!this.arrow.visible) return;
     const [along, across] = this.push.velocity, speed = Math.hypot(along, across), away = 1 + BESIDE / speed;
     this.arrow.position.set(x - away * along, y - away * across, z);
-    this.arrow.setDirection(new this.three.Vector3(along / speed, across / speed, 0));
-    this.arrow.setLength(speed, 0.25, 0.18);
+    this.arrow.rotation.z = Math.atan2(across, along);
+    this.arrow.scale.x = speed;
+  }
+
+  // An arrow along x, from 0 to 1.
+  #arrow() {
+    const { three } = this, material = new three.MeshStandardMaterial({ color: 0xf08214 }), arrow = new three.Group();
+    const shaft = new three.CylinderGeometry(0.03, 0.03, 0.8, 16).translate(0, 0.4, 0);
+    const head = new three.ConeGeometry(0.08, 0.2, 20).translate(0, 0.9, 0);
+    for (const part of [shaft, head]) arrow.add(new three.Mesh(part.rotateZ(-Math.PI / 2), material));
+    return arrow;
   }
 
   draw() {

@@ -25,9 +25,9 @@ from .walkers import Array
 FRAME_S = 1 / 40  # between pictures
 PUSH = 1.0  # [m/s]
 BLUE, RED, BROWN, GROUND = (38, 110, 196), (214, 64, 48), (150, 110, 70), (206, 209, 213)
-ORANGE = (240, 130, 20)
+ORANGE = (225, 95, 0)
 SKY, DARK_SKY = (244, 247, 250), (24, 28, 34)
-PUSH_SHOWN_S, BESIDE_M = 0.7, 0.35  # how long a push's arrow is seen, and how far from the base's centre it ends
+PUSH_SHOWN_S, BESIDE_M = 0.7, 0.5  # how long a push's arrow is seen, and how far from the base's centre it ends
 PAYLOAD_DENSITY = 600.0  # [kg/m^3]
 
 

@@ -122,7 +122,7 @@ def test_a_push_is_seen_for_a_moment(served: Any, show: Show, monkeypatch: Any) 
     arrow = show.panel.pushed._arrows.handle
     (start, end), base = arrow.points[0], show.walker.qpos[:3]
     assert arrow.visible and np.asarray(end - start) == pytest.approx([speed, 0.0, 0.0], abs=1e-3)
-    assert 0.2 < base[0] - end[0] < 0.6 and end[2] == pytest.approx(base[2], abs=1e-3)
+    assert 0.4 < base[0] - end[0] < 0.6 and end[2] == pytest.approx(base[2], abs=1e-3)
     monkeypatch.setattr(show.panel.pushed, "_until", 0.0)
     show.panel.show()
     assert not arrow.visible
