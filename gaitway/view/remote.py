@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from gaitway_files.errors import UserError
 from gaitway_onboard.control.commands import STILL
 
 HERE = Path(__file__).parent
@@ -70,9 +71,9 @@ class Remote:
         return shares
 
     def hear(self, text: str | bytes) -> None:
-        """Take a message of a page; one that no page of ours sends raises ValueError."""
+        """Take a message of a page; one that no page of ours sends raises :class:`UserError` or ValueError."""
         if not isinstance(text, str) or len(text) > LONGEST:
-            raise ValueError("no message of a page")
+            raise UserError("no message of a page")
         match json.loads(text):
             case {"steer": [*shares]} if len(shares) == 3 and all(map(_is_share, shares)):
                 self._stick = (float(shares[0]), float(shares[1]), float(shares[2])), time.monotonic()
@@ -83,7 +84,7 @@ class Remote:
             case {"dark": bool(dark)}:
                 self.dark = dark
             case _:
-                raise ValueError("no message of a page")
+                raise UserError("no message of a page")
 
     async def listen(self, connection: Any) -> None:
         """Talk with one page until it goes."""
