@@ -7,6 +7,7 @@ made of, come from the Python packages of the same projects. So do those of the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import distribution
@@ -73,7 +74,7 @@ def table() -> str:
 
 
 def _place(part: Part, name: str) -> str:
-    folder = part.name.replace("@", "-").replace("/", "-").strip("-")
+    folder = re.sub(r"[^\w.]+", "-", part.name).strip("-")
     return f"{FOLDER}/{folder}/{PurePosixPath(name).stem}.txt"
 
 
