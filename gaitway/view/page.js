@@ -26,7 +26,7 @@ function steer() {
   });
   const push = make("button", { type: "button", onclick: () => say({ push: PUSH_WAY }) }, "Push");
   controls.turn.element.before(push);
-  keys.textContent = "Walk: W A S D or ↑ ↓. Turn: Q E or ← →. Push: space. Start again: R. Or plug in a gamepad.";
+  keys.textContent = "Walk: W A S D or ↑ ↓. Turn: Q E or ← →. Push: space. Or plug in a gamepad.";
   overlay.append(controls.sticks);
   setInterval(() => {
     const shares = controls.shares(), now = shares.some((share) => share !== 0);

@@ -106,8 +106,8 @@ class _Panel:
             except ValueError as error:
                 self.note = str(error)
         while self.remote.asked:
-            self.remote.asked.popleft()
-            self._push()
+            if self.remote.asked.popleft() != "again":  # a real robot cannot
+                self._push()
         if (shares := self.remote.shares()) is not None:
             forward, left, turn = shares
             self.twin.stick((-left, forward), (-turn, 0.0))

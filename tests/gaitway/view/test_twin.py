@@ -111,6 +111,7 @@ def test_a_gamepad_moves_the_transmitters_sticks(twin, panel):
     panel, _ = panel
     panel.remote.hear('{"steer": [0.5, 1.0, -0.25]}')
     panel.remote.hear('{"push": "left"}')
+    panel.remote.hear('{"again": true}')
     panel.do()
     assert np.linalg.norm(twin.truth().base_lin_vel) == pytest.approx(1.0, abs=0.01)
     twin.bus.sleep_until(0.02)
