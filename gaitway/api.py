@@ -6,6 +6,7 @@ What is wrong with an argument is a :class:`gaitway.UserError`, and work that co
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -430,11 +431,11 @@ def play(
         from .view.steering import view
 
         check_port(host, port)
-    walker = shows.walker_of(path, kind, None if model is None else Path(model), _ground(terrain))
+    walker = functools.partial(shows.walker_of, path, kind, None if model is None else Path(model), _ground(terrain))
     if film is None:
-        view(walker, host, port, seconds)
+        view({path.name: walker}, host, port, seconds)
         return None
-    shows.film_of_walk(walker, film, seconds or 20.0)
+    shows.film_of_walk(walker(), film, seconds or 20.0)
     return Film(film)
 
 

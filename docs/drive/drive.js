@@ -1,23 +1,15 @@
 // The page: a button that loads everything, keys and buttons that steer, numbers that say what happens.
+import { commandOf, Controls, make as element, PUSH_WAY, recordButton } from "./controls.js";
 import { load } from "./robot.js";
 
-const KEYS = { // by KeyboardEvent.code: which component of the command, and its sign
-  KeyW: [0, 1], ArrowUp: [0, 1], KeyS: [0, -1], ArrowDown: [0, -1],
-  KeyA: [1, 1], KeyD: [1, -1], KeyQ: [2, 1], ArrowLeft: [2, 1], KeyE: [2, -1], ArrowRight: [2, -1],
-};
-const SHARE = 0.8; // of the largest command that a key gives
 const PUSH = 1.0; // [m/s]
+const PUSHES = { ahead: [1, 0], back: [-1, 0], left: [0, 1], right: [0, -1] }; // forward and left
 const PAD = [
   ["KeyQ", "↺ turn left (Q, ←)"], ["KeyW", "↑ forward (W, ↑)"], ["KeyE", "↻ turn right (E, →)"],
   ["KeyA", "← left (A)"], ["KeyS", "↓ back (S, ↓)"], ["KeyD", "→ right (D)"],
 ];
 
 const place = document.getElementById("drive");
-const element = (name, props = {}, ...inside) => {
-  const made = Object.assign(document.createElement(name), props);
-  made.append(...inside);
-  return made;
-};
 const status = element("p", { className: "drive-status", role: "status" });
 const canvas = element("canvas", { className: "drive-canvas", hidden: true, tabIndex: 0 });
 canvas.setAttribute("role", "img");
@@ -26,42 +18,37 @@ const poster = element("img", { src: "../images/robots/anymal-c.jpg", alt: "ANYm
 const start = element("button", { className: "md-button md-button--primary", type: "button" }, "Start: loads 28 MB");
 const numbers = element("table", { className: "drive-numbers", hidden: true });
 const pad = element("div", { className: "drive-pad", hidden: true });
-place.append(poster, canvas, status, start, pad, numbers);
+const gamepad = element("p", { role: "status" });
+const frame = element("div", { className: "drive-frame" }, poster, canvas);
+place.append(frame, status, gamepad, start, pad, numbers);
 
-const held = new Set();
-
-function command(ranges) {
-  const wanted = [0, 0, 0];
-  for (const code of held) wanted[KEYS[code][0]] += KEYS[code][1];
-  return wanted.map((sign, i) => {
-    const [low, high] = ranges[i];
-    return Math.min(high, Math.max(low, SHARE * Math.sign(sign) * (sign > 0 ? high : -low)));
+function steering(robot, stage) {
+  const ask = (what) => {
+    if (what === "again") robot.reset();
+    else stage.pushed(robot.push(...PUSHES[what].map((share) => PUSH * share)));
+  };
+  const controls = new Controls({
+    ask,
+    told: (text) => { gamepad.textContent = text; },
+    // Where the page has the focus, its own keys are left to it.
+    keys: (event) => document.activeElement === canvas || !/^(Arrow|Space)/.test(event.code),
   });
-}
-
-function steering(robot) {
-  addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, textarea") || event.ctrlKey || event.metaKey || event.altKey;
-    const scrolls = event.code.startsWith("Arrow") && document.activeElement !== canvas;
-    if (!(event.code in KEYS) || typing || scrolls) return;
-    event.preventDefault();
-    event.stopImmediatePropagation(); // not the site's own keys
-    held.add(event.code);
-  }, true);
-  addEventListener("keyup", (event) => held.delete(event.code), true);
-  addEventListener("blur", () => held.clear());
   for (const [code, label] of PAD) {
     const button = element("button", { type: "button", className: "md-button" }, label);
-    const release = () => held.delete(code);
-    button.addEventListener("pointerdown", (event) => { button.setPointerCapture(event.pointerId); held.add(code); });
+    const press = () => controls.held.add(code), release = () => controls.held.delete(code);
+    button.addEventListener("pointerdown", (event) => { button.setPointerCapture(event.pointerId); press(); });
     for (const kind of ["pointerup", "pointercancel", "lostpointercapture", "blur"]) button.addEventListener(kind, release);
-    button.addEventListener("keydown", (event) => { if (event.code === "Space" || event.code === "Enter") held.add(code); });
+    button.addEventListener("keydown", (event) => { if (event.code === "Space" || event.code === "Enter") press(); });
     button.addEventListener("keyup", release);
     pad.append(button);
   }
   const other = (label, act) => element("button", { type: "button", className: "md-button", onclick: act }, label);
-  pad.append(other("push it", () => robot.push(PUSH)), other("start again", () => robot.reset()));
+  const record = recordButton(() => canvas, () => "gaitway-anymal-c");
+  record.classList.add("md-button");
+  pad.append(other("push it", () => ask(PUSH_WAY)), other("start again", () => ask("again")), record);
   pad.hidden = false;
+  frame.append(controls.sticks);
+  return controls;
 }
 
 function table(robot) {
@@ -97,15 +84,15 @@ async function run() {
   const dark = () => document.body.getAttribute("data-md-color-scheme") === "slate";
   stage.theme(dark());
   new MutationObserver(() => stage.theme(dark())).observe(document.body, { attributeFilter: ["data-md-color-scheme"] });
-  steering(robot);
-  status.textContent = "Steer with W, A, S, D, Q, E, the arrows or the buttons. Drag to look around, scroll to come closer.";
+  const controls = steering(robot, stage);
+  status.textContent = "Steer with W, A, S, D, Q, E, the arrows, a gamepad, the sticks or the buttons. Drag to look around.";
   canvas.focus({ preventScroll: true });
   let last = performance.now(), owed = 0, shown = 0;
-  const next = () => requestAnimationFrame((now) => frame(now).catch(fail));
-  const frame = async (now) => {
+  const next = () => requestAnimationFrame((now) => turn(now).catch(fail));
+  const turn = async (now) => {
     owed = Math.min(owed + (now - last) / 1000, 0.1); // a slow machine walks slower
     last = now;
-    const told = command(robot.told.command_ranges);
+    const told = commandOf(controls.shares(), robot.told.command_ranges);
     for (; owed >= robot.told.control_dt; owed -= robot.told.control_dt) await robot.step(told);
     if (robot.fallen()) {
       robot.reset();

@@ -54,11 +54,13 @@ export class Robot {
     ];
   }
 
-  // Add to the velocity of the base [m/s], to its left.
-  push(speed) {
+  // Add to the velocity of the base [m/s], forward and to its left; returns what was added, in the world's plane.
+  push(forward, left) {
     const [w, x, y, z] = this.quaternion(), { qvel } = this.data, at = this.told.base_dof;
-    qvel[at] += speed * 2 * (x * y - w * z);
-    qvel[at + 1] += speed * (1 - 2 * (x * x + z * z));
+    const heading = Math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)), cos = Math.cos(heading), sin = Math.sin(heading);
+    const added = [cos * forward - sin * left, sin * forward + cos * left];
+    added.forEach((speed, axis) => { qvel[at + axis] += speed; });
+    return added;
   }
 
   // Whether its back points too far from up, or it lies.

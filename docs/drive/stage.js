@@ -1,6 +1,7 @@
 // Drawing of a MuJoCo model by three.js: its geoms of groups 0 to 2 over a checkered floor, a camera that follows from behind.
 
 const PLANE = 0, SPHERE = 2, CAPSULE = 3, ELLIPSOID = 4, CYLINDER = 5, BOX = 6; // mjtGeom
+const PUSH_SHOWN_S = 0.7, BESIDE = 0.5; // [m] from the base's centre to the arrow's end
 
 export class Stage {
   constructor(three, canvas, robot) {
@@ -20,6 +21,8 @@ export class Stage {
     this.floor = this.#checkers();
     this.scene.add(this.floor);
     this.shapes = this.#shapes();
+    this.arrow = this.#arrow();
+    this.scene.add(this.arrow);
     this.#steerCamera();
   }
 
@@ -29,6 +32,30 @@ export class Stage {
     this.scene.background = sky;
     this.scene.fog = new this.three.Fog(sky, 6, 22);
     this.floor.material.color.set(dark ? 0x6b7280 : 0xffffff);
+  }
+
+  // Show a push by a velocity [m/s] in the world's plane: an arrow that ends at the robot, for a moment.
+  pushed(velocity) {
+    this.push = { velocity, time: this.robot.time };
+  }
+
+  #drawPush(x, y, z) {
+    const since = this.robot.time - (this.push?.time ?? Infinity); // negative when it started again
+    this.arrow.visible = since >= 0 && since < PUSH_SHOWN_S;
+    if (!this.arrow.visible) return;
+    const [along, across] = this.push.velocity, speed = Math.hypot(along, across), away = 1 + BESIDE / speed;
+    this.arrow.position.set(x - away * along, y - away * across, z);
+    this.arrow.rotation.z = Math.atan2(across, along);
+    this.arrow.scale.x = speed;
+  }
+
+  // An arrow along x, from 0 to 1.
+  #arrow() {
+    const { three } = this, material = new three.MeshStandardMaterial({ color: 0xf08214 }), arrow = new three.Group();
+    const shaft = new three.CylinderGeometry(0.03, 0.03, 0.8, 16).translate(0, 0.4, 0);
+    const head = new three.ConeGeometry(0.08, 0.2, 20).translate(0, 0.9, 0);
+    for (const part of [shaft, head]) arrow.add(new three.Mesh(part.rotateZ(-Math.PI / 2), material));
+    return arrow;
   }
 
   draw() {
@@ -45,10 +72,11 @@ export class Stage {
       const r = turns.subarray(9 * geom, 9 * geom + 9), p = places.subarray(3 * geom, 3 * geom + 3);
       mesh.matrix.set(r[0], r[1], r[2], p[0], r[3], r[4], r[5], p[1], r[6], r[7], r[8], p[2], 0, 0, 0, 1);
     }
-    const [x, y, , qw, qx, qy, qz] = data.qpos.slice(told.base_qpos, told.base_qpos + 7);
+    const [x, y, z, qw, qx, qy, qz] = data.qpos.slice(told.base_qpos, told.base_qpos + 7);
     const turned = Math.atan2(2 * (qw * qz + qx * qy), 1 - 2 * (qy * qy + qz * qz)) - this.heading;
     this.heading += 0.04 * Math.atan2(Math.sin(turned), Math.cos(turned)); // the camera comes after
     const azimuth = this.azimuth + this.heading;
+    this.#drawPush(x, y, z);
     this.focus.set(x, y, 0.42);
     const flat = this.distance * Math.cos(this.elevation);
     this.camera.position.set(

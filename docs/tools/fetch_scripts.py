@@ -19,6 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "site-scripts"
+MANIFEST = "package.json"
 SECONDS = 300
 """Longest wait for one package."""
 OPTIONS = "--loglevel=error", "--ignore-scripts", "--prefer-offline", "--fetch-retries=1"
@@ -39,7 +40,7 @@ PACKAGES = {
     "mujoco": Package(
         "@mujoco/mujoco@3.14.0",
         "WPUYidu4Fx8+uM4hQv80SOA0ifpWGrsNJguKs8JBV8SCTxjKQ2/rqsh880nUH0/Vwa8vuefghvCQkkoed3bkUg==",
-        {"mujoco.js": "mujoco.js", "mujoco.wasm": "mujoco.wasm"},
+        {"mujoco.js": "mujoco.js", "mujoco.wasm": "mujoco.wasm", MANIFEST: MANIFEST},
     ),
     "onnxruntime": Package(
         "onnxruntime-web@1.30.0",
@@ -47,6 +48,7 @@ PACKAGES = {
         {
             "dist/ort.wasm.bundle.min.mjs": "ort.mjs",
             "dist/ort-wasm-simd-threaded.wasm": "ort-wasm-simd-threaded.wasm",
+            MANIFEST: MANIFEST,
         },
     ),
     "three": Package(
@@ -56,12 +58,13 @@ PACKAGES = {
             "build/three.module.js": "three.module.js",
             "build/three.core.js": "three.core.js",
             "LICENSE": "LICENSE",
+            MANIFEST: MANIFEST,
         },
     ),
     "mermaid": Package(
         "@mermaid-js/tiny@11.17.2",
         "PmFr1c5cSfNf5AngLLR98DrbvR4U5KeD7I+hQkGqG5w5Veu3QT4dG0qu9f99cpn/sKj2XxRBK0q7EL6hr9NY/A==",
-        {"dist/mermaid.tiny.js": "mermaid.js", "LICENSE": "LICENSE"},
+        {"dist/mermaid.tiny.js": "mermaid.js", "LICENSE": "LICENSE", MANIFEST: MANIFEST},
     ),
 }
 
@@ -70,17 +73,22 @@ class WrongArchive(Exception):
     """An archive whose hash is not the one that is written here."""
 
 
+def kept(name: str) -> Iterator[tuple[str, bytes]]:
+    """Files of a package: names here, and contents."""
+    for file in PACKAGES[name].files.values():
+        yield file, (_folder(name) / file).read_bytes()
+
+
 def is_there(*names: str) -> bool:
     """True if all files of these packages have been fetched."""
-    return all((_folder(name) / kept).is_file() for name in names for kept in PACKAGES[name].files.values())
+    return all((_folder(name) / file).is_file() for name in names for file in PACKAGES[name].files.values())
 
 
 def files() -> Iterator[tuple[str, bytes]]:
     """Fetched files: names in the site, and contents."""
-    for name, package in PACKAGES.items():
+    for name in PACKAGES:
         if is_there(name):
-            for kept in package.files.values():
-                yield f"scripts/{name}/{kept}", (_folder(name) / kept).read_bytes()
+            yield from ((f"scripts/{name}/{file}", content) for file, content in kept(name) if file != MANIFEST)
 
 
 def fetch(name: str) -> None:
@@ -106,12 +114,12 @@ def _keep(archive: Path, name: str) -> None:
     if found != package.integrity:
         raise WrongArchive(f"{package.name}: its archive has SHA-512 {found}, and {package.integrity} is expected")
     with tarfile.open(archive) as opened:
-        contents = {kept: opened.extractfile(f"package/{path}").read() for path, kept in package.files.items()}
+        contents = {file: opened.extractfile(f"package/{path}").read() for path, file in package.files.items()}
     _folder(name).mkdir(parents=True, exist_ok=True)
-    for kept, read in contents.items():
-        partial = _folder(name) / f"{kept}.part"
+    for file, read in contents.items():
+        partial = _folder(name) / f"{file}.part"
         partial.write_bytes(read)
-        partial.replace(_folder(name) / kept)
+        partial.replace(_folder(name) / file)
 
 
 def _folder(name: str) -> Path:

@@ -7,6 +7,7 @@ such as a benchmark, become pages with their text. Each robot has a page, and so
 from __future__ import annotations
 
 import html
+import os
 import posixpath
 import re
 import sys
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, InclusionLevel
 sys.path.insert(0, str(Path(__file__).parent))
 import browser_robot
 import fetch_scripts
+import licences
 import public_api
 import robot_pages
 
@@ -45,6 +47,8 @@ def on_config(config: Any) -> Any:
     config.nav += [{"Robots": robots}, {"Reference": ["api/index.md", *reference]}, project]
     config.mdx_configs["toc"]["slugify"] = slug
     config.copyright = f"Gaitway {version()}, BSD 3-Clause License"
+    if "MIKE_DOCS_VERSION" in os.environ:  # set by mike, which lays versions beside each other
+        config.extra["version"] = {"provider": "mike", "default": "latest"}
     if fetch_scripts.is_there("mermaid"):
         config.mdx_configs["pymdownx.superfences"] = {
             "custom_fences": [{"name": "mermaid", "class": "mermaid", "format": _diagram}]
@@ -72,7 +76,7 @@ def on_files(files: Any, config: Any) -> Any:
     _add("api/index.md", public_api.index(), files, config)
     for module in public_api.modules():
         _add(f"api/{module}.md", public_api.page(module), files, config)
-    for path, content in [*fetch_scripts.files(), *_robot_to_drive()]:
+    for path, content in [*fetch_scripts.files(), *licences.files(), *_robot_to_drive()]:
         files.append(File.generated(config, path, content=content))
     return files
 
@@ -80,6 +84,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
     """The page with links that are relative to where its file lies in the site."""
     markdown = markdown.replace(robot_pages.MARK, robot_pages.cards())
+    if licences.MARK in markdown:
+        markdown = markdown.replace(licences.MARK, licences.table())
     origin = _origin.get(page.file.src_uri)
     if origin is None:
         return markdown
@@ -87,16 +93,32 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Docstrings without the marks that only Sphinx reads."""
+    """Docstrings without the marks that only Sphinx reads, and tables with heads of their rows."""
+    content = re.sub(r"<table>\n<thead>.*?</table>", lambda found: _row_heads(found[0]), content, flags=re.DOTALL)
     return re.sub(r":(?:class|func|meth|mod|attr|data):(?=<code>)", "", content).replace("::</p>", ":</p>")
 
 
 def on_post_page(output: str, *, page: Any, config: Any) -> str:
-    """Scripts of the few pages that need one; no page fetches anything from another server."""
+    """Scripts of the few pages that need one; no page fetches anything from another server. The search has a name."""
+    search = 'data-md-component="search" role="dialog"'
+    output = output.replace(search, f'{search} aria-label="Search"', 1)
     if '<pre class="mermaid">' in output:
         source = posixpath.relpath("scripts/mermaid/mermaid.js", page.url or ".")
         output = output.replace("</body>", f'<script src="{source}"></script></body>')
     return output
+
+
+def _row_heads(table: str) -> str:
+    """A table with heads of its rows, where its first column has none itself; Markdown cannot say so.
+
+    A head of the table that is empty goes.
+    """
+    head, end, body = table.partition("</thead>")
+    cells = re.findall(r"<th(?: [^>]*)?>(.*?)</th>", head, re.DOTALL)
+    if cells[0]:
+        return table
+    body = re.sub(r"(<tr>\n)<td([^>]*)>(.*?)</td>", r'\1<th scope="row"\2>\3</th>', body, flags=re.DOTALL)
+    return f"{head}{end}{body}" if any(cells) else f"<table>\n{body.lstrip()}"
 
 
 def _robot_to_drive() -> Iterator[tuple[str, bytes]]:
@@ -104,6 +126,8 @@ def _robot_to_drive() -> Iterator[tuple[str, bytes]]:
     if fetch_scripts.is_there("mujoco", "onnxruntime", "three"):
         for name, content in browser_robot.files().items():
             yield f"drive/{name}", content
+        for name in ("controls.css", "controls.js"):
+            yield f"drive/{name}", (ROOT / "gaitway/view" / name).read_bytes()
 
 
 def version() -> str:

@@ -15,6 +15,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 
 from ..catalogue import PLAY
@@ -32,7 +33,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..demo import about, bundle_of
+    from ..demo import about, bundle_of, rows
 
     if args.list:
         return _list()
@@ -46,11 +47,16 @@ def run(args: argparse.Namespace) -> int:
     from ..view.walkers import BundleWalker
 
     check_port(args.host, args.port)
-    walker = BundleWalker(bundle, ground=common.ground_of(args))
+    ground = common.ground_of(args)
+    others = {row.name: row.place for row in rows() if row.verdict != "damaged"}
+    first = {name: place for name, place in others.items() if place == bundle} or {args.robot: bundle}
+    robots = {
+        name: functools.partial(BundleWalker, place, ground=ground) for name, place in {**first, **others}.items()
+    }
     display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if not display:
         print(f"no display here; from another machine: ssh -L {args.port}:localhost:{args.port} THIS_MACHINE")
-    view(walker, args.host, args.port, args.seconds, touring=True, browse=display and not args.no_browser)
+    view(robots, args.host, args.port, args.seconds, touring=True, browse=display and not args.no_browser)
     return 0
 
 

@@ -24,6 +24,7 @@ def show_flight(flight: Flight, motion: Motion, host: str, port: int, seconds: f
     body = make_body(flight, visual=True)
 
     def start(server: Any) -> Turn:
+        server.remote.tell(flight.robot, flight.path.name, steers=False)
         return _picture(Scene(body.model, server, body.plant.base_qpos), Player(flight, motion, server))
 
     serve(flight.path.name, host, port, start, seconds)

@@ -11,6 +11,7 @@ from gaitway_sim2real.validate.gait import runs
 
 WINDOW = 4.0  # [s]
 PRESSED = 1.0  # [N] that count as contact
+BAR = "#3a86b8"
 ROW, LEFT, RIGHT, WIDTH = 14, 24, 34, 300  # [pixels]
 
 
@@ -51,14 +52,14 @@ class GaitDiagram:
             rows.append(f'<text x="0" y="{top + 10}">{escape(name)}</text>')
             for start, stop in zip(*runs(np.array([down[number] for down in self.down], bool)), strict=True):
                 x, width = LEFT + scale * start, scale * (stop - start)
-                rows.append(f'<rect x="{x:.1f}" y="{top + 2}" width="{width:.1f}" height="{ROW - 4}"/>')
+                rows.append(f'<rect x="{x:.1f}" y="{top + 2}" width="{width:.1f}" height="{ROW - 4}" fill="{BAR}"/>')
             rows.append(
                 f'<text x="{WIDTH}" y="{top + 10}" text-anchor="end">{100 * self.load[number] / weight:.0f} %</text>'
             )
         told = f"{rate:.1f} steps/s per foot, swings of {swing:.2f} s" if rate else "standing"
         return (
             f'<div style="padding:0 1em;font-size:12px">Feet on the ground, last {WINDOW:.0f} s; loads in body weights'
-            f'<svg viewBox="0 0 {WIDTH} {ROW * len(self.feet)}" width="100%" font-size="10" fill="#2a6f97">'
+            f'<svg viewBox="0 0 {WIDTH} {ROW * len(self.feet)}" width="100%" font-size="10" fill="currentColor">'
             f"{''.join(rows)}</svg>{told}</div>"
         )
 

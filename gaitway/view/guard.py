@@ -19,16 +19,18 @@ from typing import Any
 from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
+from .remote import Remote, file_of, is_socket, with_page
+
 FORBIDDEN = 403
 TOKEN = "token"
 """Name of the token in the address."""
 
 
 @contextlib.contextmanager
-def guarded(host: str, port: int, token: str) -> Iterator[None]:
+def guarded(host: str, port: int, token: str, remote: Remote) -> Iterator[None]:
     """A server of viser's that is made within refuses what is not from its own page, or has no ``token``.
 
-    It listens at ``host`` and ``port``.
+    It listens at ``host`` and ``port``, and its page has the ``remote``.
     """
     import websockets.asyncio.server as library
 
@@ -41,12 +43,21 @@ def guarded(host: str, port: int, token: str) -> Iterator[None]:
                 reason = "open the address that was printed, with its token"
             if reason is not None:
                 return connection.respond(FORBIDDEN, f"{reason}\n")
-            answer = None if process_request is None else process_request(connection, request)
+            if is_socket(request.path):
+                return None
+            if "Accept-Encoding" in request.headers:
+                del request.headers["Accept-Encoding"]  # with_page reads the answer
+            answer = file_of(connection, request.path)
+            if answer is None and process_request is not None and (answer := process_request(connection, request)):
+                with_page(answer)
             if answer is not None:
                 answer.headers["Set-Cookie"] = f"{cookie}={token}; HttpOnly; SameSite=Strict; Path=/"
             return answer
 
-        return open_server(handler, *args, process_request=decide, **options)
+        async def listen(connection: Any) -> None:
+            await (remote.listen if is_socket(connection.request.path) else handler)(connection)
+
+        return open_server(listen, *args, process_request=decide, **options)
 
     with mock.patch.object(library, "serve", serve):
         yield

@@ -19,11 +19,15 @@ from gaitway_tasks.robots.mjcf import ground_geoms
 
 from ..training.interrupt import stop_requests
 from .guard import TOKEN, guarded, restrict
+from .remote import Remote
 from .walkers import Array
 
 FRAME_S = 1 / 40  # between pictures
 PUSH = 1.0  # [m/s]
 BLUE, RED, BROWN, GROUND = (38, 110, 196), (214, 64, 48), (150, 110, 70), (206, 209, 213)
+ORANGE = (225, 95, 0)
+SKY, DARK_SKY = (244, 247, 250), (24, 28, 34)
+PUSH_SHOWN_S, BESIDE_M = 0.7, 0.5  # how long a push's arrow is seen, and how far from the base's centre it ends
 PAYLOAD_DENSITY = 600.0  # [kg/m^3]
 
 
@@ -44,18 +48,19 @@ def check_port(host: str, port: int) -> None:
 def page(name: str, host: str, port: int, text: str, *, browse: bool = False) -> Iterator[Any]:
     """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``.
 
-    The address has the token that a browser must show.
+    The address has the token that a browser must show. The server has the pages' ``remote``.
 
     ``browse`` opens the page in a browser.
     """
     import viser
 
     check_port(host, port)
-    token = token_urlsafe(16)
-    with redirect_stdout(StringIO()), guarded(host, port, token):  # viser's own greeting
+    token, remote = token_urlsafe(16), Remote(name)
+    with redirect_stdout(StringIO()), guarded(host, port, token, remote):  # viser's own greeting
         server = viser.ViserServer(host=host, port=port, label=f"Gaitway: {name}", verbose=False)
     restrict(server)
-    server.gui.configure_theme(show_logo=False, show_share_button=False)
+    server.remote = remote
+    set_theme(server, dark=False)
     address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}/?{TOKEN}={token}"
     print(text.replace("URL", address), flush=True)
     if browse and not webbrowser.open(address):
@@ -65,6 +70,12 @@ def page(name: str, host: str, port: int, text: str, *, browse: bool = False) ->
     finally:
         with redirect_stdout(StringIO()):
             server.stop()
+
+
+def set_theme(server: Any, *, dark: bool) -> None:
+    """Light or dark colours of the page."""
+    server.gui.configure_theme(show_logo=False, show_share_button=False, dark_mode=dark)
+    server.scene.set_background_image(np.full((1, 1, 3), DARK_SKY if dark else SKY, np.uint8))  # seen in recordings too
 
 
 Turn = Callable[[], object]
@@ -187,8 +198,8 @@ class Scene:
 class Arrows:
     """Forces as arrows: blue, or red where a contact slides."""
 
-    def __init__(self, server: Any, name: str):
-        self.server, self.name = server, name
+    def __init__(self, server: Any, name: str, *, plain: tuple[int, int, int] = BLUE):
+        self.server, self.name, self.plain = server, name, plain
         self.handle: Any = None
 
     def show(self, start: Array, along: Array, marked: Array) -> None:
@@ -196,7 +207,7 @@ class Arrows:
         if not len(start):
             self.hide()
             return
-        colours = np.where(marked[:, None], RED, BLUE).astype(np.uint8)
+        colours = np.where(marked[:, None], RED, self.plain).astype(np.uint8)
         points = np.stack([start, start + along], axis=1).astype(np.float32)
         if self.handle is None:
             self.handle = self.server.scene.add_arrows(
@@ -208,6 +219,26 @@ class Arrows:
     def hide(self) -> None:
         if self.handle is not None:
             self.handle.visible = False
+
+
+class PushArrow:
+    """The last push as an arrow, which comes from where it hits the base; a velocity step acts at once, so it stays."""
+
+    def __init__(self, server: Any):
+        self._arrows, self._until = Arrows(server, "/push", plain=ORANGE), 0.0
+        self._velocity: Array = np.zeros(2)
+
+    def begin(self, velocity: Array) -> None:
+        """Show a push by ``velocity`` [m/s], (2,), in the world's plane."""
+        self._velocity, self._until = velocity, time.monotonic() + PUSH_SHOWN_S
+
+    def show(self, base: Array) -> None:
+        """Draw it at a ``base`` [m], (3,), in the page's frame, or hide it when its time is over."""
+        if time.monotonic() > self._until:
+            self._arrows.hide()
+            return
+        along = np.array([[*self._velocity, 0.0]])
+        self._arrows.show(base - (1.0 + BESIDE_M / np.linalg.norm(along)) * along, along, np.zeros(1, bool))
 
 
 def _mesh(model: mujoco.MjModel, geom: int) -> tuple[Array, Array] | None:

@@ -5,65 +5,105 @@ from __future__ import annotations
 import functools
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.control.commands import scripted, tour
 
 from .gait_diagram import GaitDiagram
-from .scene import FRAME_S, Arrows, Scene, Turn, serve, velocity_table
+from .remote import PUSHES
+from .scene import FRAME_S, Arrows, PushArrow, Scene, serve, set_theme, velocity_table
 from .walkers import Array, BundleWalker, Walker
 
 if TYPE_CHECKING:
     from gaitway_sim2real.mujoco.physics import Physics
 
-PUSHES = {"ahead": (1.0, 0.0), "back": (-1.0, 0.0), "left": (0.0, 1.0), "right": (0.0, -1.0)}
 PUSH = 0.8  # [m/s]
 TOUR, FIRST_LEG = 45.0, 5.0  # [s]; the first leg, in which it stands, is left out at first
 DRAWN_S = 0.12  # between gait diagrams
 AS_MODELLED = "as modelled"
 PLAIN, SLIPPERY, ROUGH = (232, 234, 237), (186, 222, 247), (196, 190, 178)  # colours of the floor
+DARKER = 0.28  # share of them on a dark page
+
+Choice = Mapping[str, Callable[[], Walker]]
+"""Robots of a page by their names, made when they are chosen."""
 
 
 def view(
-    walker: Walker, host: str, port: int, seconds: float | None = None, *, touring: bool = False, browse: bool = False
+    robots: Choice, host: str, port: int, seconds: float | None = None, *, touring: bool = False, browse: bool = False
 ) -> None:
-    """Serve until Ctrl-C, or for ``seconds``.
+    """Serve until Ctrl-C, or for ``seconds``; the first of ``robots`` is shown at first.
 
     ``touring`` starts with a tour of the commands, ``browse`` opens the page in a browser.
     """
-    serve(walker.name, host, port, lambda server: _step(walker, server, touring), seconds, browse=browse)
+    name = next(iter(robots))
+    walker = robots[name]()
+    serve(
+        walker.name, host, port, lambda server: Show(robots, name, walker, server, touring).turn, seconds, browse=browse
+    )
 
 
-def _step(walker: Walker, server: Any, touring: bool) -> Turn:
-    scene = Scene(walker.model, server, walker.base_qpos)
-    panel = panel_of(walker, server, scene, touring)
-    clock, picture = time.monotonic(), 0.0
+class Show:
+    """A page's loop: the robot that is shown, its scene and its panel."""
 
-    def turn() -> None:
-        nonlocal clock, picture
+    def __init__(self, robots: Choice, name: str, walker: Walker, server: Any, touring: bool):
+        self.robots, self.server, self.touring, self.dark = robots, server, touring, False
+        self._show(name, walker)
+
+    def _show(self, name: str, walker: Walker) -> None:
+        self.server.scene.reset()
+        self.server.gui.reset()
+        self.walker, self.name, self.wanted = walker, name, name
+        if len(self.robots) > 1:
+            choice = self.server.gui.add_dropdown("robot", tuple(self.robots), initial_value=name)
+            choice.on_update(lambda event: setattr(self, "wanted", event.target.value))
+        self.scene = Scene(walker.model, self.server, walker.base_qpos)
+        self.panel = panel_of(walker, self.server, self.scene, self.touring)
+        self._dress(self.dark)
+        self.clock, self.picture = time.monotonic(), 0.0
+        self.server.remote.tell(walker.title, walker.detail, steers=True)
+
+    def _dress(self, dark: bool) -> None:
+        self.dark = dark
+        set_theme(self.server, dark=dark)
+        self.panel.paint(dark)
+
+    def _change(self) -> None:
+        try:
+            walker = self.robots[self.wanted]()
+        except UserError as error:
+            print(error, flush=True)
+            walker, self.wanted = self.walker, self.name
+        self._show(self.wanted, walker)
+
+    def turn(self) -> None:
+        """One control step, and a picture when it is time for one."""
+        if self.wanted != self.name:
+            self._change()
+        if self.server.remote.dark not in (None, self.dark):
+            self._dress(self.server.remote.dark)
+        panel, walker = self.panel, self.walker
         panel.do()
         if not panel.paused.value:
             walker.step(panel.command())
             panel.look()
         now = time.monotonic()
-        if now - picture >= FRAME_S:
-            picture = now
-            scene.show(walker.qpos, follow=panel.follow.value)
+        if now - self.picture >= FRAME_S:
+            self.picture = now
+            self.scene.show(walker.qpos, follow=panel.follow.value)
             panel.show()
         # A machine too slow for real time shows slow motion rather than falling ever further behind.
-        clock = max(clock + walker.control_dt, now - walker.control_dt)
-        time.sleep(max(0.0, clock - now))
-
-    return turn
+        self.clock = max(self.clock + walker.control_dt, now - walker.control_dt)
+        time.sleep(max(0.0, self.clock - now))
 
 
 def panel_of(walker: Walker, server: Any, scene: Scene, touring: bool = False) -> Panel:
     """The panel with all that this walker can do."""
     if isinstance(walker, BundleWalker):
         return BundlePanel(walker, server, scene, touring)
-    return Panel(walker, server, touring)
+    return Panel(walker, server, scene, touring)
 
 
 def floors() -> dict[str, Physics]:
@@ -76,9 +116,10 @@ def floors() -> dict[str, Physics]:
 class Panel:
     """Commands and pushes in, measured velocity out. What the page's threads ask for is done between two steps."""
 
-    def __init__(self, walker: Walker, server: Any, touring: bool = False):
-        self.walker, self.gui = walker, server.gui
+    def __init__(self, walker: Walker, server: Any, scene: Scene, touring: bool = False):
+        self.walker, self.gui, self.remote, self.scene = walker, server.gui, server.remote, scene
         self.asked: deque[Callable[[], None]] = deque()
+        self.pushed = PushArrow(server)
         self._tour, self._time = scripted(tour(walker.command_ranges, TOUR)), FIRST_LEG
         self.measured = self.gui.add_markdown("")
         self._above()
@@ -116,9 +157,21 @@ class Panel:
         """Do what was asked for on the page since the last call."""
         while self.asked:
             self.asked.popleft()()
+        while self.remote.asked:
+            what = self.remote.asked.popleft()
+            self.walker.reset() if what == "again" else self._push(what)
 
     def command(self) -> Array:
-        """Command of the next control step, (3,): the tour's, which ends when a slider is moved, or the sliders'."""
+        """Command of the next control step, (3,): the tour's, which ends when a slider is moved, or the sliders'.
+
+        Keys, gamepad and sticks move the sliders.
+        """
+        if (shares := self.remote.shares()) is not None:
+            self.touring.value = False
+            ranges = self.walker.command_ranges
+            self._tell(
+                tuple(share * (high if share > 0 else -low) for share, (low, high) in zip(shares, ranges, strict=True))
+            )
         if self.touring.value and self._wanted() != self._told:
             self.touring.value = False
         if self.touring.value:
@@ -137,6 +190,11 @@ class Panel:
             "policy's estimate": self.walker.own(),
         }
         self.measured.content = "\n".join(velocity_table(columns))
+        base = self.walker.qpos[self.walker.base_qpos : self.walker.base_qpos + 3]
+        self.pushed.show(base - self.scene.shift)
+
+    def paint(self, dark: bool) -> None:
+        """Paint what has other colours on a dark page."""
 
     def _wanted(self) -> tuple[float, ...]:
         return tuple(slider.value for slider in self.sliders)
@@ -155,7 +213,9 @@ class Panel:
     def _push(self, name: str) -> None:
         forward, left = PUSHES[name]
         cos, sin = np.cos(self.walker.heading()), np.sin(self.walker.heading())
-        self.walker.push(self.strength.value * np.array([cos * forward - sin * left, sin * forward + cos * left]))
+        velocity = self.strength.value * np.array([cos * forward - sin * left, sin * forward + cos * left])
+        self.walker.push(velocity)
+        self.pushed.begin(velocity)
 
 
 class BundlePanel(Panel):
@@ -164,12 +224,12 @@ class BundlePanel(Panel):
     walker: BundleWalker
 
     def __init__(self, walker: BundleWalker, server: Any, scene: Scene, touring: bool = False):
-        self.scene = scene
         self.diagram = GaitDiagram(walker.robot.plant.foot_names, walker.control_dt)
         self.drawn, self.contacts = 0.0, walker.contacts()
-        super().__init__(walker, server, touring)
+        self.colour, self.dark = PLAIN, False
+        super().__init__(walker, server, scene, touring)
         self.arrows = Arrows(server, "/forces")
-        scene.paint_floor(PLAIN)
+        self.paint(self.dark)
 
     def _above(self) -> None:
         self.gait = self.gui.add_html("")
@@ -214,7 +274,13 @@ class BundlePanel(Panel):
         ground.lay_floor(self.floors[self.floor.value])
         ground.friction = self.friction.value
         share = self.friction.value / self.nominal_friction
-        self.scene.paint_floor(SLIPPERY if share < 0.6 else ROUGH if share > 1.3 else PLAIN)
+        self.colour = SLIPPERY if share < 0.6 else ROUGH if share > 1.3 else PLAIN
+        self.paint(self.dark)
+
+    def paint(self, dark: bool) -> None:
+        self.dark = dark
+        red, green, blue = (round(DARKER * part) if dark else part for part in self.colour)
+        self.scene.paint_floor((red, green, blue))
 
     def _load(self) -> None:
         self.walker.surroundings.set_payload(self.payload.value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scene import FRAME_S, Scene, page, random_push
+from .scene import FRAME_S, PushArrow, Scene, page, random_push, set_theme
 
 if TYPE_CHECKING:
     from gaitway_sim2real.digital_twin.twin import Twin
@@ -26,6 +26,7 @@ def watching(twin: Twin, name: str, host: str, port: int) -> Iterator[Callable[[
     Pictures are drawn in a thread of their own, so that they do not delay the robot's states.
     """
     with page(name, host, port, "  watch it at URL") as server, _painted(twin, server) as after_step:
+        server.remote.tell(f"Twin of {name}", "", steers=_has_transmitter(twin))
         yield after_step
 
 
@@ -37,10 +38,16 @@ def _painted(twin: Twin, server: Any) -> Iterator[Callable[[], None]]:
     next_pose = twin.time
 
     def draw() -> None:
+        dark = False
         while not ended.wait(FRAME_S):
             if poses:
                 scene.show(poses.pop(), follow=panel.follow.value)
             panel.show()
+            scene_base = twin.body.plant.base_qpos
+            panel.pushed.show(scene.data.qpos[scene_base : scene_base + 3] - scene.shift)
+            if server.remote.dark not in (None, dark):
+                dark = server.remote.dark
+                set_theme(server, dark=dark)
 
     def after_step() -> None:
         nonlocal next_pose
@@ -59,11 +66,16 @@ def _painted(twin: Twin, server: Any) -> Iterator[Callable[[], None]]:
         painter.join()
 
 
+def _has_transmitter(twin: Twin) -> bool:
+    return "stop" in twin.side.faults_of(twin.hardware)
+
+
 class _Panel:
     """Buttons come from the server's threads; what they ask for is done between two steps."""
 
     def __init__(self, twin: Twin, server: Any):
         self.twin, self.asked, self.seen, self.note = twin, deque[Callable[[], Any]](), "", ""
+        self.remote, self.pushed = server.remote, PushArrow(server)
         gui = server.gui
         self.state = gui.add_markdown("")
         self.follow = gui.add_checkbox("Follow the robot", True)
@@ -75,7 +87,7 @@ class _Panel:
             self.joint = gui.add_dropdown("Joint", twin.joint_names)
             self.seconds = gui.add_number("Seconds", 0.5, min=0.0, step=0.1)
             self._button(gui, "Provoke", self._provoke)
-        if "stop" in twin.side.faults_of(twin.hardware):
+        if _has_transmitter(twin):
             with gui.add_folder("Transmitter"):
                 for buttons in (("start",), ("select",), ("A",), ("B",), ("L2", "B")):
                     self._button(gui, "+".join(buttons), functools.partial(twin.press, *buttons, seconds=PRESS))
@@ -93,9 +105,17 @@ class _Panel:
                 self.asked.popleft()()
             except ValueError as error:
                 self.note = str(error)
+        while self.remote.asked:
+            if self.remote.asked.popleft() != "again":  # a real robot cannot
+                self._push()
+        if (shares := self.remote.shares()) is not None:
+            forward, left, turn = shares
+            self.twin.stick((-left, forward), (-turn, 0.0))
 
     def _push(self) -> None:
-        self.twin.body.push((*random_push(), 0.0))
+        velocity = random_push()
+        self.twin.body.push((*velocity, 0.0))
+        self.pushed.begin(velocity)
 
     def _provoke(self) -> None:
         self.twin.inject(self.fault.value, duration=self.seconds.value or np.inf, joint=self.joint.value)

@@ -29,9 +29,12 @@ class Walker(Protocol):
     ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
     ``own`` is the velocity as the policy estimated it in the last step, NaN for what it does not estimate, or None.
     ``heading`` is the direction of the base's x axis in the world's plane [rad].
+    ``title``, the robot's, and ``detail``, its task and the policy's origin, stand on a page.
     """
 
     name: str
+    title: str
+    detail: str
     caption: str
     model: mujoco.MjModel
     base_qpos: int
@@ -63,6 +66,7 @@ class BundleWalker:
         contract = self.policy.contract
         self._gains = walking_gains(contract, self.robot.joint_names)
         self.name, self.caption, self.model = contract.task, "exported policy", self.robot.model
+        self.title, self.detail = _title(contract.robot), f"{contract.task}, bundle {bundle.absolute().name}"
         self.stage: Any = self.robot.plant
         self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
@@ -138,6 +142,7 @@ class WorldWalker:
         task = config.robot_task
         self.caption = f"{int(checkpoint.stem.removeprefix('step_')):,} steps"
         self.name, self.control_dt = f"{task.name} after {self.caption}", task.timing.step_dt
+        self.title, self.detail = _title(task.robot.name), f"{task.name}, run {run.absolute().name}, {self.caption}"
         self.model, self.base_qpos = _visual_model(task), 0
         _lay_tile(self.env.world, self.model)
         self.command_ranges: tuple[tuple[float, float], ...] = tuple(steering(task)[1].ranges().values())
@@ -199,6 +204,13 @@ class WorldWalker:
         planar = torch.tensor([[*velocity, 0.0]], dtype=torch.float32)
         self.env.world.add_root_velocity(torch.tensor([0]), planar, torch.zeros(1, 3))
         self.env.world.finish_events()
+
+
+def _title(robot: str) -> str:
+    """Full name of a robot that Gaitway knows, or its name."""
+    from gaitway_tasks.robots.known import own
+
+    return own()[robot].title if robot in own() else robot
 
 
 def planar(velocity: Array) -> Array:

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "ping": "the system's own",
     "ssh": "the system's own",
     "apt": "Debian's",
+    "mike": "publishes versions of the site",
 }
 """Programs that are not ours and say nothing about us."""
 STANDS_FOR = {"<run>": "2026-01-31_12-00-00", "TASK": "hopper", "AGENT": "ppo", "N": "2", "PYTHON": "python3"}

@@ -20,7 +20,7 @@ DOCS = sorted(
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", *DOCS)
 
 PROGRAM = re.compile(
-    r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab(\.sh)?|torchrun|source|ip|ping|ssh|apt|git|docker)\s"
+    r"(\$ )?([./\w]*/)?(gaitway|make|python3?|pip|isaaclab(\.sh)?|torchrun|source|ip|ping|ssh|apt|git|docker|mike)\s"
 )
 """Beginning of a line to be typed, in a block or in a sentence."""
 SYNOPSIS = re.compile(r"(^|\s)\[|\.\.\.|\b[A-Z]+\|[A-Z]|\||<run>")

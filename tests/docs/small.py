@@ -36,6 +36,7 @@ NOT_HERE = (
     (r"\S*python -m pytest ", "runs tests, of which this is one"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
     (r"\S*pip |python3 -m venv|source ", "installs"),
+    (r"\S*mike ", "publishes"),
     (r"ip |ping ", "looks for a robot on the network"),
 )
 """Commands that are understood but not run, and why."""

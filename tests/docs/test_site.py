@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from .pages import ROOT, Command
 
 sys.path.append(str(ROOT / "docs/tools"))
 import fetch_scripts
+import licences
 import public_api
 import robot_pages
 
@@ -115,3 +118,34 @@ def test_an_archive_with_another_hash_is_refused(tmp_path, monkeypatch):
     with pytest.raises(fetch_scripts.WrongArchive, match="three@"):
         fetch_scripts._keep(archive, "three")
     assert not (tmp_path / "kept").exists() and not fetch_scripts.is_there("three")
+
+
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    """Files in the place of fetched ones: one package, whose notice is its own."""
+    monkeypatch.setattr(fetch_scripts, "KEPT", tmp_path)
+    for file in fetch_scripts.PACKAGES["three"].files.values():
+        path = fetch_scripts._folder("three") / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"license": "MIT"}) if file == "package.json" else f"of {file}", "utf-8")
+
+
+def test_scripts_bring_their_licences(scripts, monkeypatch):
+    monkeypatch.setattr(licences, "THEME", ("mkdocs",) if find_spec("mkdocs") else ("numpy",))
+    part, theme = licences.parts()
+    assert (part.name, part.licence, part.texts) == ("three@0.187.0", "MIT", {"LICENSE": b"of LICENSE"})
+    assert theme.texts and all(len(text) > 500 for text in theme.texts.values())
+    files = dict(licences.files())
+    assert files["scripts/licences/three-0.187.0/LICENSE.txt"] == b"of LICENSE"
+    assert all(f'href="../{name}"' in licences.table() for name in files)
+
+
+@pytest.mark.parametrize("name", sorted(licences.FROM_PYTHON.values()))
+def test_python_packages_have_the_texts_that_npm_lacks(name):
+    texts, origin = licences._python_texts(name)
+    assert len(texts) == 2 and b"License" in texts["LICENSE"] and origin.startswith(f"{name} ")
+
+
+def test_every_script_has_a_text_of_its_licence():
+    for name, package in fetch_scripts.PACKAGES.items():
+        assert "package.json" in package.files and (name in licences.FROM_PYTHON or "LICENSE" in package.files)

@@ -65,7 +65,7 @@ def test_a_bundle_that_estimates_nothing_has_no_column(server: Any, tmp_path_fac
     columns = [column for part in newest_columns(task, group).values() for column in part]
     actor = nn.Linear(len(columns) * group.history_length, task.robot.num_joints)
     walker = BundleWalker(exported_once(tmp_path_factory, task, actor, checkpoint_sha256="ab" * 32))
-    panel = Panel(walker, server)
+    panel = Panel(walker, server, Scene(walker.model, server, walker.base_qpos))
     walker.step(np.zeros(3))
     panel.show()
     assert walker.own() is None and panel.measured.content.splitlines()[0] == "| | command | measured | |"

@@ -6,6 +6,7 @@ import pytest
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.twin import open_twin
 
+from gaitway.view.remote import Remote
 from gaitway.view.twin import _Panel, watching
 
 
@@ -18,11 +19,15 @@ def twin():
     return twin
 
 
-@pytest.fixture
-def port():
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.fixture
+def port():
+    return free_port()
 
 
 class Recorded:
@@ -76,7 +81,7 @@ class Gui:
 
 @pytest.fixture
 def panel(twin):
-    server = type("Server", (), {"gui": Gui()})()
+    server = type("Server", (), {"gui": Gui(), "remote": Remote("twin")})()
     return _Panel(twin, server), server.gui.handles
 
 
@@ -100,6 +105,17 @@ def test_buttons_do_their_thing_between_two_steps(twin, panel):
     panel.do()
     twin.bus.sleep_until(0.02)
     assert twin.side.remote.buttons == {"L2", "B"} and twin.side.remote.left == (0.0, 0.5)
+
+
+def test_a_gamepad_moves_the_transmitters_sticks(twin, panel):
+    panel, _ = panel
+    panel.remote.hear('{"steer": [0.5, 1.0, -0.25]}')
+    panel.remote.hear('{"push": "left"}')
+    panel.remote.hear('{"again": true}')
+    panel.do()
+    assert np.linalg.norm(twin.truth().base_lin_vel) == pytest.approx(1.0, abs=0.01)
+    twin.bus.sleep_until(0.02)
+    assert twin.side.remote.left == (-1.0, 0.5) and twin.side.remote.right == (0.25, 0.0)
 
 
 def test_faults_are_provoked_or_refused_in_words(twin, panel):
