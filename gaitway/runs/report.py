@@ -19,7 +19,7 @@ def run_text(run: Path) -> str:
     """Record, settings and last rows of a run. Raises :class:`gaitway.errors.RunError` for a folder that is none."""
     folder = RunFolder.open(run)
     record = {name: value for name, value in folder.record.items() if name != "config"}  # config.yaml says it again
-    parts = [f"---- {RECORD}", json.dumps(record, indent=2)]
+    parts = [f"---- {RECORD}", json.dumps(record, indent=2, ensure_ascii=False)]
     for name in (CONFIG_FILE, METRICS, EVALUATIONS):
         path = folder.path / name
         if path.exists():
