@@ -107,7 +107,8 @@ def _summary() -> Table:
     ):
         no = [name for name, parts in entries.items() if any(part.trouble() for part in parts)]
         yes = [name for name in entries if name not in no]
-        table.add_row(what, f"{', '.join(yes) or 'none' if what == 'worlds' else f'{len(yes)} of {len(entries)} work'}{_but(no)}")
+        working = (", ".join(yes) or "none") if what == "worlds" else f"{len(yes)} of {len(entries)} work"
+        table.add_row(what, f"{working}{_but(no)}")
     return table
 
 
