@@ -31,7 +31,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo walk reason test test-slow suite-slow environments lint format bench site clean FORCE
+.PHONY: help setup demo walk reason test test-slow suite-slow release-check environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -165,6 +165,9 @@ include tests/peers/dds/dds.mk
 include tests/peers/isaaclab/isaaclab.mk
 include tests/peers/isaaclab3/isaaclab3.mk
 include tests/peers/vllm/vllm.mk
+
+release-check:  ## make the files of a release in dist/ and try them: installed alone, linted, on other systems
+	PYTHON=$(PYTHON) PIP_ARGS='$(PIP_ARGS)' .ci/release-check
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ FROM python:3.11-slim-bookworm
 
 # Software OpenGL, for videos without a display.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends libegl1 libgl1-mesa-dri \
+    && apt-get install --yes --no-install-recommends libegl1 libgl1-mesa-dri libopengl0 \
     && rm -rf /var/lib/apt/lists/*
 
 # For example --build-arg PIP_ARGS="--extra-index-url <index of torch's CPU builds>" for a smaller image.

@@ -18,7 +18,7 @@ COPY agents agents
 COPY extensions extensions
 COPY tasks tasks
 # Isaac Lab's own Python and its versions: whatever is there already stays, and numpy must stay below 2.
-RUN ${ISAACLAB_PATH:-/workspace/isaaclab}/isaaclab.sh -p -m pip install --no-cache-dir 'numpy<2' '.[isaaclab]'
+RUN "${ISAACLAB_PATH:-/workspace/isaaclab}/isaaclab.sh" -p -m pip install --no-cache-dir 'numpy<2' '.[isaaclab]'
 
 WORKDIR /work
 RUN printf '#!/bin/sh\nexec "%s/isaaclab.sh" -p -m gaitway train "$@" --world isaaclab\n' \

@@ -8,11 +8,15 @@ import sys
 
 __version__ = "0.1.0"
 
+_refusal = None
 if sys.version_info < (3, 11):  # noqa: UP036  of a checkout, which pip has not refused
-    found = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    raise ImportError(f"Gaitway needs Python 3.11, 3.12 or 3.13, and this is {found}")
-if sys.platform == "win32":
-    raise ImportError("Gaitway runs on Linux: on Windows install it in WSL 2 (wsl --install) or in a container")
+    _refusal = "needs Python 3.11, 3.12 or 3.13, and this is {}.{}".format(*sys.version_info)
+elif sys.platform == "win32":
+    _refusal = "runs on Linux: on Windows install it in WSL 2 (wsl --install) or in a container"
+if _refusal is not None:
+    # The command, or python -m gaitway: one line for its user. A program that imports Gaitway gets what it can catch.
+    _program = sys.argv[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+    raise (SystemExit if _program in ("gaitway", "-m") else ImportError)(f"Gaitway {_refusal}")
 
 OFFERED = {
     "train": "gaitway.api",

@@ -6,6 +6,7 @@ unexpected and keeps its traceback, but for a few with a remedy: a missing packa
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from types import FrameType, TracebackType
 
 from gaitway_files.errors import NotDone, UserError
 
-from .catalogue import CORE, entry_with, install_line
+from .catalogue import CORE, OPENGL, entry_with, install_line
 from .runs.files import DISK_ERRORS, disk_error
 
 NOT_DONE, WRONG_INPUT, BUG = 1, 2, 70
@@ -21,7 +22,7 @@ NOT_DONE, WRONG_INPUT, BUG = 1, 2, 70
 
 def outcome(error: Exception) -> tuple[int, str]:
     """Exit code and message; for a bug the message explains what to do with the traceback above it."""
-    for judge in (_missing_package, _disk, _unreadable, _memory, _depth, _ours):
+    for judge in (_missing_package, _opengl, _disk, _unreadable, _memory, _depth, _ours):
         if (found := judge(error)) is not None:
             return found
     return BUG, "this is a bug: please report the lines above, and the command that led to them"
@@ -43,6 +44,20 @@ def _missing_package(error: Exception) -> tuple[int, str] | None:
     if entry is None:
         return None
     return WRONG_INPUT, f"{package} is needed and not installed here: {install_line(entry.extras)}"
+
+
+def opengl_that_is_asked_for(error: Exception) -> str | None:
+    """Message for ``import mujoco`` failing on the OpenGL that MUJOCO_GL names; None for any other error."""
+    asked = os.environ.get("MUJOCO_GL")
+    loading = any(frame.f_globals.get("__name__", "").endswith(".gl_context") for frame in _frames(error.__traceback__))
+    if asked is None or not loading:
+        return None
+    return f"MUJOCO_GL={asked}: MuJoCo cannot load this OpenGL: unset MUJOCO_GL, or set it to egl and {OPENGL}"
+
+
+def _opengl(error: Exception) -> tuple[int, str] | None:
+    message = opengl_that_is_asked_for(error)
+    return None if message is None else (WRONG_INPUT, message)
 
 
 def _disk(error: Exception) -> tuple[int, str] | None:

@@ -1,4 +1,4 @@
-"""Images are not built here; what they copy must be there, and what they run must be a command of ours."""
+"""Images are not built here; what they copy must be there, and what they install must be extras of ours."""
 
 import re
 from pathlib import Path

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
-from ..catalogue import AGENTS, COMMANDS, CORE, EXTRAS, WORLDS, Entry, install_line
+from ..catalogue import AGENTS, COMMANDS, CORE, EXTRAS, OPENGL, WORLDS, Entry, install_line
+from ..outcome import opengl_that_is_asked_for
 from ..runs import provenance
 from ..tables import make_table, show_table
 from ..version import installed_extras, version_line
@@ -88,7 +89,7 @@ def _broken() -> dict[str, str]:
             if name in CORE or error.name != name:
                 found[name] = f"{error}; {install_line(())}" if name in CORE else str(error)
         except Exception as error:  # whatever a library does when it is imported
-            found[name] = f"{type(error).__name__}: {error}".partition("\n")[0]
+            found[name] = opengl_that_is_asked_for(error) or f"{type(error).__name__}: {error}".partition("\n")[0]
     return found
 
 
@@ -106,7 +107,8 @@ def _summary() -> Table:
     ):
         no = [name for name, parts in entries.items() if any(part.trouble() for part in parts)]
         yes = [name for name in entries if name not in no]
-        table.add_row(what, f"{', '.join(yes) if what == 'worlds' else f'{len(yes)} of {len(entries)} work'}{_but(no)}")
+        working = (", ".join(yes) or "none") if what == "worlds" else f"{len(yes)} of {len(entries)} work"
+        table.add_row(what, f"{working}{_but(no)}")
     return table
 
 
@@ -216,4 +218,4 @@ def _rendering() -> str:
             continue
         if done.returncode == 0:
             return f"works, with {backend}"
-    return "no OpenGL: install libegl1 and a Mesa driver (Debian: apt install libegl1 libgl1-mesa-dri)"
+    return f"no OpenGL: install libegl1, libopengl0 and a Mesa driver (Debian: {OPENGL})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import re
 import socket
 from pathlib import Path
@@ -19,7 +20,7 @@ def run_text(run: Path) -> str:
     """Record, settings and last rows of a run. Raises :class:`gaitway.errors.RunError` for a folder that is none."""
     folder = RunFolder.open(run)
     record = {name: value for name, value in folder.record.items() if name != "config"}  # config.yaml says it again
-    parts = [f"---- {RECORD}", json.dumps(record, indent=2)]
+    parts = [f"---- {RECORD}", json.dumps(record, indent=2, ensure_ascii=False)]
     for name in (CONFIG_FILE, METRICS, EVALUATIONS):
         path = folder.path / name
         if path.exists():
@@ -37,9 +38,9 @@ def private(text: str) -> str:
     """
     text = re.sub(r"\b(\w+)://[^\s/'\"<>]+", r"\1://...", text)
     text = re.sub(r"(?<![\w.~/:])(?:~\w*|[A-Za-z]:)?[/\\](?:[^\s/\\'\",:;][^\n/\\'\",:;]*[/\\])+", ".../", text)
-    for name in (socket.gethostname(), _user()):
+    for name in (socket.gethostname(), _user(), os.path.basename(os.path.expanduser("~"))):
         if len(name) > 2 and name != "root":
-            text = re.sub(rf"\b{re.escape(name)}\b", "...", text)
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "...", text)
     return text
 
 

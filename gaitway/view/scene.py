@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 import webbrowser
@@ -40,8 +41,9 @@ def check_port(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            reason = "is in use" if error.errno == 98 else f"cannot be opened ({error.strerror})"
-            raise UserError(f"port {port} on {host} {reason}: choose another with --port") from None
+            reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be opened ({error.strerror})"
+            option = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+            raise UserError(f"port {port} on {host} {reason}: choose another with {option}") from None
 
 
 @contextmanager

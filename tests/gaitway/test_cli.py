@@ -1,5 +1,6 @@
 """The command line: help worth reading, one clear message for each mistake, exit codes that scripts can trust."""
 
+import os
 import platform
 import re
 import shutil
@@ -136,6 +137,14 @@ def test_a_bug_is_not_blamed_on_the_user_and_a_full_disk_is_no_bug(capsys, monke
     found, _, err = ours(["list"], capsys)
     assert found == code
     assert said in err and ("bug" in err) == ("Traceback" in err) == (code == 70)
+
+
+def test_opengl_that_cannot_be_loaded_is_one_line():
+    """``import mujoco`` itself fails then, with an error that does not name the variable."""
+    asked = [sys.executable, "-m", "gaitway", "demo", "--port", "1"]
+    done = subprocess.run(asked, env={**os.environ, "MUJOCO_GL": "osmeza"}, capture_output=True, text=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+    assert "MUJOCO_GL=osmeza" in done.stderr and catalogue.OPENGL in done.stderr
 
 
 def test_a_missing_extra_is_named_with_its_install_line(capsys, monkeypatch):

@@ -72,7 +72,8 @@ def film(
         raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
     except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise RenderingError(f"cannot film {out} ({reason}): install libegl1, or set MUJOCO_GL=osmesa") from error
+        way_out = "install libegl1 and libopengl0, or set MUJOCO_GL=osmesa"
+        raise RenderingError(f"cannot film {out} ({reason}): {way_out}") from error
     return out
 
 

@@ -69,14 +69,19 @@ def test_doctor_tells_what_is_missing_from_what_is_broken(capsys, monkeypatch, t
 def test_a_report_names_no_folder_and_no_server(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("gaitway.commands.doctor._rendering", lambda: "not tried")
     config = resolve("cartpole")
-    secret = tmp_path / "secret customer" / "run"
+    home = tmp_path / "Jürgen Müller"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LOGNAME", "jürgen")
+    secret = home / "secret customer" / "run"
     folder = RunFolder.create(secret, config)
-    folder.update(error=f"FileNotFoundError: {secret}/x.xml at https://me:pass@inside.example:80/models/x, ~/keys/mine")
+    missing = f"{secret}/x.xml at https://me:pass@inside.example:80/models/x, ~/keys/mine"
+    folder.update(error=f"FileNotFoundError: {missing}; jürgen may not read {home}")
     out = tmp_path / "report.txt"
     assert main(["doctor", "--report", str(out), "--run", str(secret)]) == 0
     text = out.read_text()
     assert "gamma:" in text and "torch" in text and "x.xml" in text and "mine" in text
-    for word in ("secret", "inside", "pass", "keys", socket.gethostname(), *tmp_path.parts[1:]):
+    private = ("secret", "inside", "pass", "keys", "Jürgen", "Müller", "jürgen", socket.gethostname())
+    for word in (*private, *tmp_path.parts[1:]):
         assert not re.search(rf"\b{re.escape(word)}\b", text), word
     assert main(["doctor", "--run", str(secret)]) == 2
     assert "--report" in capsys.readouterr().err

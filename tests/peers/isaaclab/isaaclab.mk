@@ -8,6 +8,9 @@ ISAACLAB_DIR := tests/peers/isaaclab
 ISAACLAB_VENV := .venv-isaaclab
 ISAACLAB_PYTHON ?= python3.11
 
+ISAACLAB_PIP = $(if $(UV),$(UV) pip install --quiet --python $(ISAACLAB_VENV)/bin/python --index-strategy unsafe-best-match,\
+	$(ISAACLAB_VENV)/bin/pip install --quiet)
+
 .PHONY: test-isaaclab
 ifeq ($(shell command -v $(ISAACLAB_PYTHON) 2>/dev/null),)
 test-isaaclab:
@@ -21,8 +24,8 @@ endif
 $(ISAACLAB_VENV)/.stamp: $(ISAACLAB_DIR)/constraints.txt $(ISAACLAB_DIR)/isaaclab.mk
 	rm -rf $(ISAACLAB_VENV)
 	$(ISAACLAB_PYTHON) -m venv $(ISAACLAB_VENV)
-	$(ISAACLAB_VENV)/bin/pip install --quiet --no-deps -c $(ISAACLAB_DIR)/constraints.txt isaaclab rsl-rl-lib
-	$(ISAACLAB_VENV)/bin/pip install --quiet -c $(ISAACLAB_DIR)/constraints.txt \
+	$(ISAACLAB_PIP) --no-deps -c $(ISAACLAB_DIR)/constraints.txt isaaclab rsl-rl-lib
+	$(ISAACLAB_PIP) -c $(ISAACLAB_DIR)/constraints.txt \
 		flatdict GitPython gymnasium h5py mujoco "numpy<2" prettytable pytest pyyaml scipy tensordict toml torch \
 		trimesh usd-core warp-lang
 	touch $@

@@ -15,6 +15,8 @@ ISAACLAB3_PYTHON ?= python3.11
 ISAACLAB3_RUN = WARP_CACHE_PATH=$(CURDIR)/$(ISAACLAB3_VENV)/kernels OMP_NUM_THREADS=1 \
 	$(if $(GAITWAY_RUN),GAITWAY_RUN=$(abspath $(GAITWAY_RUN))) $(ISAACLAB3_VENV)/bin/python -m pytest -q $(ISAACLAB3_DIR)
 ISAACLAB3_PIP = $(ISAACLAB3_VENV)/bin/python -m pip --disable-pip-version-check install --quiet $(PIP_ARGS)
+ISAACLAB3_BASE = $(if $(UV),$(UV) pip install --quiet --python $(ISAACLAB3_VENV)/bin/python \
+	--index-strategy unsafe-best-match $(PIP_ARGS),$(ISAACLAB3_PIP))
 GAITWAY_RUN ?=
 
 .PHONY: test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow isaaclab3-environment
@@ -36,11 +38,12 @@ test-isaaclab3-slow: $(ISAACLAB3_VENV)/.stamp
 	$(ISAACLAB3_RUN) -m "quick and not newton and slow"
 endif
 
-# Isaac Lab and PhysX without their dependencies, which name viewers, importers and a torch of their own.
+# Isaac Lab and PhysX without their dependencies, which name viewers, importers and a torch of their own; with pip, since
+# uv cannot ignore the Python that they ask for.
 $(ISAACLAB3_VENV)/.stamp: $(ISAACLAB3_DIR)/constraints.txt $(ISAACLAB3_DIR)/isaaclab3.mk
 	rm -rf $(ISAACLAB3_VENV)
 	$(ISAACLAB3_PYTHON) -m venv $(ISAACLAB3_VENV)
-	$(ISAACLAB3_PIP) -c $(ISAACLAB3_DIR)/constraints.txt torch 'newton[sim]' warp-lang gymnasium omniverseclient \
+	$(ISAACLAB3_BASE) -c $(ISAACLAB3_DIR)/constraints.txt torch 'newton[sim]' warp-lang gymnasium omniverseclient \
 		usd-exchange newton-usd-schemas 'numpy>=2' botocore cryptography einops filelock flatdict gitpython h5py hydra-core \
 		lazy_loader matplotlib omegaconf onnx onnxruntime onnxscript packaging pillow prettytable psutil pytest requests \
 		rich safetensors scipy starlette tensorboard tensordict toml tqdm trimesh

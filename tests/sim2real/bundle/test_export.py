@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.bundle.model_files import copy_model
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_tasks.mdp import observations
-from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.robots import ANYMAL_C, ROBOTS
 from gaitway_tasks.spec import ObservationTerm, Task
 from gaitway_tasks.symmetry import mirror_group
 from gaitway_tasks.velocity import blind, velocity_flat
@@ -163,6 +164,14 @@ def test_bundle_is_complete_and_reproducible(exported: Path, task: Task, actor: 
     licence = ANYMAL_C.mjcf.with_name("LICENSE").read_bytes()
     assert verify_files(exported)["robot_license.txt"] == licence and b"ANYbotics AG" in licence
     assert [path.name for path in exported.parent.iterdir()] == ["bundle"]
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_every_robot_takes_its_notice_into_a_bundle(robot: str, tmp_path: Path) -> None:
+    copy_model(ROBOTS[robot].mjcf, tmp_path)
+    notice = (tmp_path / "robot_license.txt").read_text("utf-8")
+    assert notice == ROBOTS[robot].mjcf.with_name("LICENSE").read_text("utf-8")
+    assert re.search(r"Copyright|BSD|Apache|MIT", notice)
 
 
 def test_a_model_without_a_licence_has_none_in_a_bundle(tmp_path: Path) -> None:
