@@ -80,6 +80,7 @@ def add_options(parser: common.Parser) -> None:
         "--until end|good",
         "end of the training: total_steps (end, the default), or two passed examinations in a row (good)",
     )
+    parser.option("--logger wandb|mlflow", "send the metrics there too, beside TensorBoard; both: wandb,mlflow")
     parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)
     parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
     parser.switch("--quiet", "print no progress, only the last line")
@@ -130,9 +131,10 @@ def order_of(args: argparse.Namespace) -> Order:
     from ..training.start import Order
 
     same = {f.name: getattr(args, f.name) for f in fields(Order) if f.name not in ("settings", "options")}
-    until = [] if args.until is None else [f"until={args.until}"]
+    also = [] if args.until is None else [f"until={args.until}"]
+    also += [] if args.logger is None else [f"logger=[{args.logger}]"]
     options = {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}
-    return Order(settings=[*args.settings, *until], options=options, **same)
+    return Order(settings=[*args.settings, *also], options=options, **same)
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:
