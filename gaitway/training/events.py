@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -59,7 +60,7 @@ class EventWriter:
         self.run, self.copies, self.written = run, list[Copy](), -math.inf
         makers: dict[str, Callable[[], Copy]] = {
             str(run.path / "tensorboard"): lambda: TensorBoard(run, iteration),
-            **{f"logger {name}": lambda make=_MAKERS[name]: make(config, run) for name in config.logger},
+            **{f"logger {name}": functools.partial(_MAKERS[name], config, run) for name in config.logger},
         }
         make_folder(run.path / "tensorboard")
         for where, make in makers.items():

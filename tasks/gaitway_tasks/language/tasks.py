@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gaitway_files.trust import object_named
 
-from ..registry import UnknownNameError, is_outside
+from ..registry import UnknownNameError, call, is_outside
 from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource, judge
@@ -136,7 +136,9 @@ def get_language_task(name: str) -> LanguageTask:
         if name.startswith(prefix):
             return make(name.removeprefix(prefix))
     if is_file_name(name):
-        return mixed_task(name.split(",")) if "," in name and not Path(name).exists() else file_task(name)
+        task = mixed_task(name.split(",")) if "," in name and not Path(name).exists() else file_task(name)
+        call(task.name, name)
+        return task
     if is_outside(name):
         task = object_named(name)
         assert isinstance(task, LanguageTask), f"{name} is no language task"
