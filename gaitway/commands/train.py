@@ -29,6 +29,7 @@ examples:
   torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
+  gaitway train cartpole --logger wandb,mlflow
   gaitway train gym:LunarLander-v3 --agent dqn agent.double=true
   gaitway train breakout --agent ppo
   gaitway train frozen-lake --agent value-iteration
@@ -36,6 +37,7 @@ examples:
   gaitway train arithmetic --agent grpo --model runs/sft
   gaitway train gsm8k --agent grpo --model Qwen/Qwen2.5-1.5B-Instruct --rollout vllm --lora
   gaitway train pairs.jsonl --agent dpo --model runs/sft
+  gaitway train sums.jsonl,stories.jsonl --agent sft --model tiny 'task.source.weights={sums: 0.7, stories: 0.3}'
   gaitway train prompts.jsonl --agent ppo --model runs/sft --reward-model runs/judge
 """
 
