@@ -30,7 +30,8 @@ class Curriculum:
 
     def __init__(self, source: Rows, seed: int):
         self.source, self.seed = source, seed
-        names = {level_of(row, number) for number, row in enumerate(source.rows("train"))}
+        self._rows = source.rows("train")
+        names = {level_of(row, number) for number, row in enumerate(self._rows)}
         if not 2 <= len(names) <= MOST:
             raise RowError(
                 f"task.curriculum=true chooses among levels, and the rows have {len(names)}: give their field "
@@ -42,7 +43,9 @@ class Curriculum:
         self._streams = {name: self._stream(name) for name in self.success}
 
     def _stream(self, name: str) -> Iterator[Row]:
-        return (row for row in self.source.stream("train", self.seed) if level_of(row) == name)
+        draw = getattr(self.source, "draw", None)  # of a fixed set of rows, which are then in memory once
+        rows = self.source.stream("train", self.seed) if draw is None else draw(self._rows, self.seed)
+        return (row for row in rows if level_of(row) == name)
 
     def draw(self, count: int, call: int) -> list[Row]:
         """The next ``count`` rows; ``call`` seeds the choice of levels."""

@@ -6,7 +6,7 @@ import math
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +33,11 @@ class _Stored(Checked, ABC):
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
         """The rows in shuffled epochs without end."""
-        return epochs(self.rows(split), seed)
+        return self.draw(self.rows(split), seed)
+
+    def draw(self, rows: Sequence[Row], seed: int) -> Iterator[Row]:
+        """The stream of ``rows`` that were read before."""
+        return epochs(rows, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +148,8 @@ class MixedSource(_Stored):
         parts: list[list[Row]] = [[{**row, MIXED_FROM: name} for row in rows] for name, (rows, _) in found.items()]
         return in_turn(parts), [error for _, errors in found.values() for error in errors]
 
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """Rows drawn by the weights without end, each file's in shuffled epochs."""
-        return self.draw(self.rows(split), seed)
-
-    def draw(self, rows: Iterable[Row], seed: int) -> Iterator[Row]:
-        """``rows`` of this source, drawn by the weights of their files."""
+    def draw(self, rows: Sequence[Row], seed: int) -> Iterator[Row]:
+        """Rows drawn by the weights of their files without end, each file's in shuffled epochs."""
         return mixed(by_file(rows), self.weights, seed)
 
     def first(self) -> Row:
