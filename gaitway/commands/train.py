@@ -37,7 +37,7 @@ examples:
   gaitway train arithmetic --agent grpo --model runs/sft
   gaitway train gsm8k --agent grpo --model Qwen/Qwen2.5-1.5B-Instruct --rollout vllm --lora
   gaitway train pairs.jsonl --agent dpo --model runs/sft
-  gaitway train sums.jsonl,stories.jsonl --agent sft --model tiny 'task.source.weights={sums: 0.7, stories: 0.3}'
+  gaitway train sums.jsonl,stories.jsonl --agent sft --model runs/sft 'task.source.weights={sums: 0.7, stories: 0.3}'
   gaitway train prompts.jsonl --agent ppo --model runs/sft --reward-model runs/judge
 """
 
