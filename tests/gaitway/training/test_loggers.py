@@ -52,14 +52,22 @@ def stop(monkeypatch, status, *words):
 
 
 def records(run: Path):
-    """What an offline run of W&B would upload, of each process that trained it."""
+    """What an offline run of W&B would upload, of each process that trained it; W&B's own process writes it."""
     from wandb.proto import wandb_internal_pb2
 
+    found, deadline = [], time.monotonic() + 30.0
     for file in sorted(run.glob("wandb/offline-run-*/*.wandb")):
-        for data in framed(file.read_bytes()):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            yield record
+        ended = False
+        while not ended:
+            assert time.monotonic() < deadline, f"{file} has no end"
+            part = []
+            for data in framed(file.read_bytes()):
+                part.append(wandb_internal_pb2.Record())
+                part[-1].ParseFromString(data)
+            ended = any(record.WhichOneof("record_type") == "exit" for record in part)
+            time.sleep(0.0 if ended else 0.1)
+        found += part
+    return found
 
 
 def framed(log: bytes):
@@ -69,6 +77,8 @@ def framed(log: bytes):
         if 32768 - at % 32768 < 7:  # padding at the end of a block
             at += 32768 - at % 32768
         length, kind = struct.unpack_from("<HB", log, at + 4)
+        if at + 7 + length > len(log):
+            return  # it is being written
         whole, at = whole + log[at + 7 : at + 7 + length], at + 7 + length
         if kind in (1, 4):  # the whole of a record, or its last piece
             yield whole
@@ -109,7 +119,7 @@ def test_what_weights_and_biases_does_not_get(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert main([*COMMAND, "--logger", "wandb", "--out", str(tmp_path / "run")]) == 0
-    seen = list(records(tmp_path / "run"))
+    seen = records(tmp_path / "run")
     assert {record.WhichOneof("record_type") for record in seen}.isdisjoint({"output", "output_raw", "files"})
     text = "".join(str(record) for record in seen)
     for secret in (str(Path.home()), str(tmp_path), f'"{socket.gethostname()}"', "--quiet"):
