@@ -28,6 +28,7 @@ EXTRAS = {
     "isaaclab": ("gymnasium", "tensorboard", "mujoco"),
     "robot": ("cyclonedds", "mcap"),
     "hub": ("huggingface_hub",),
+    "loggers": ("wandb", "mlflow-skinny"),
 }
 """Packages by which each extra is known to be installed; ``core`` is installed without any."""
 
@@ -117,6 +118,7 @@ IDENTIFY_NETWORK = Entry((*IDENTIFY.modules, "torch"), ("mujoco", "robot", "trai
 VLLM = Entry((*WORLDS["language"].modules, "vllm"), ("train", "language", "vllm"))
 REHEARSE_DDS = Entry(("mujoco", "cyclonedds", "mcap"), ("mujoco", "robot"))
 COMPARE = Entry(("matplotlib",), ("train",))
+LOGGERS = {name: Entry((name,), ("loggers",)) for name in ("wandb", "mlflow")}
 PLAY = Entry(("mujoco", "viser", "imageio_ffmpeg"), ("mujoco",))
 
 COMMANDS: dict[str, tuple[Entry, ...]] = {
@@ -146,6 +148,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "chat": (WORLDS["language"],),
     "report": (COMPARE,),
     "train --rollout vllm": (VLLM,),
+    "train --logger": tuple(LOGGERS.values()),
 }
 """Requirements of each command of ``gaitway``."""
 

@@ -112,6 +112,8 @@ class TokenRollout:
     belongs to the end."""
     timing: Mapping[str, float] = field(default_factory=dict)
     """Seconds by part: "generation" and "reward"."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """Further numbers for the log, by name."""
     prompts: Sequence[str] = ()
     """Text of each sequence's prompt, for people; nothing in a world without texts."""
     completions: Sequence[str] = ()

@@ -29,7 +29,8 @@ class Conversation:
 
     ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
     of the model's generation config. ``tools`` are schemas of tools, for a chat template that :func:`tells_tools`.
-    ``prefill`` begins the first answer to every prompt, such as "<think>", in the model's place.
+    ``prefill`` begins the first answer to every prompt, such as "<think>", in the model's place. ``template`` are
+    further variables of the chat template, such as ``{"enable_thinking": False}``.
     """
 
     def __init__(
@@ -39,8 +40,15 @@ class Conversation:
         stops: Sequence[int] = (),
         tools: Sequence[Mapping[str, Any]] = (),
         prefill: str = "",
+        template: Mapping[str, Any] | None = None,
     ):
+        self.template = dict(template or {})
         self.tokenizer, self.system, self.tools = tokenizer, system, list(tools) or None
+        for name in self.template:
+            if name not in re.findall(r"\w+", tokenizer.chat_template or ""):
+                raise ConversationError(
+                    f"task.chat_template_kwargs.{name}: {self._template} has no variable of that name; leave it out"
+                )
         added = tokenizer.added_tokens_decoder
         self._special = {i for i, token in added.items() if token.special} | set(tokenizer.all_special_ids)
         texts = sorted(map(re.escape, tokenizer.convert_ids_to_tokens(sorted(self._special))))
@@ -192,7 +200,11 @@ class Conversation:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    list(messages), tools=self.tools, tokenize=False, add_generation_prompt=generate
+                    list(messages),
+                    tools=self.tools,
+                    tokenize=False,
+                    add_generation_prompt=generate,
+                    **self.template,
                 )
             )
         except TemplateError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ def estimate_memory(
     critic: bool = False,
     samples: bool = True,
     on_gpu: bool = False,
+    teacher: LanguageOptions | None = None,
 ) -> dict[str, int]:
     """Bytes by what they are for, when most are needed, of learning with Adam; of a model from a folder or the hub.
 
@@ -47,7 +49,7 @@ def estimate_memory(
     ``samples`` keeps its engine; others make one to be evaluated. A process of its own that samples has another copy,
     and the weights on their way to it are in the machine's memory, which is not that of a GPU (``on_gpu``). Learning
     and sampling take turns, so only the one that needs more counts. Activations were measured on Llama's family
-    (``make test`` does so again), and are a rule of thumb for others.
+    (``make test`` does so again), and are a rule of thumb for others. A ``teacher`` is there in both turns.
     """
     model, config = _outline(options)
     sizes = [p.numel() for p in model.parameters()]
@@ -81,6 +83,8 @@ def estimate_memory(
         # bfloat16, float32 before and after the softmax, and its gradients
         "logits": 16 * min(tokens * config.vocab_size, LOGITS["cuda" if on_gpu else "cpu"]),
     }
+    if teacher is not None:
+        kept["teacher"], learning["teacher's activations"] = estimate_teacher(teacher, tokens, sequence, low)
     if low and not halved:
         learning["weights in bfloat16"] = models * 2 * parameters
     if options.lora is None:
@@ -100,6 +104,18 @@ def estimate_memory(
     return kept | max(learning, sampling, key=lambda parts: sum(parts.values()))
 
 
+def estimate_teacher(options: LanguageOptions, tokens: int, sequence: int, low: bool) -> tuple[int, int]:
+    """Bytes of a teacher's weights, and of its activations while it reads so many ``tokens``, one layer at a time.
+
+    Its logits take half of the student's share, slice by slice.
+    """
+    model, config = _outline(options)
+    size = 2 if options.dtype == "bfloat16" else 4
+    one = replace(options, gradient_checkpointing=False)
+    layer = _activations(config, one, sequence, low, size == 2) // (config.num_hidden_layers + 1)
+    return size * sum(p.numel() for p in model.parameters()), tokens * layer
+
+
 def estimate_host_memory(options: LanguageOptions, *, offload: bool = False) -> dict[str, int]:
     """Bytes of the machine's memory that a training on a GPU needs: to read the model, and for ``offload``."""
     model, _ = _outline(options)
@@ -108,7 +124,7 @@ def estimate_host_memory(options: LanguageOptions, *, offload: bool = False) -> 
     return found | ({"Adam's moments": 8 * _learnt(model, options)} if offload else {})
 
 
-TURNS = ("activations", "logits", "weights in bfloat16", "gradient under way")
+TURNS = ("activations", "teacher's activations", "logits", "weights in bfloat16", "gradient under way")
 """Parts that are there while learning alone."""
 
 

@@ -13,11 +13,13 @@ import torch
 from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
 from gaitway_tasks.language.env import PLAYED, Played
 from gaitway_tasks.language.rows import Row, RowError
+from gaitway_tasks.language.sources import MIXED_FROM
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.watched import EnvironmentFailedError, Worker, named, watched
 from torch import Tensor
 
 from .conversation import Conversation
+from .curriculum import Curriculum
 from .dialogue import Dialogue, converse
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
@@ -46,6 +48,7 @@ class TextWorld:
         self._drawn = 0
         self._calls = 0
         self._stream: Iterator[Row] = task.source.stream("train", seed)
+        self._levels = Curriculum(task.source, seed) if task.curriculum else None
 
     @property
     def temperature(self) -> float:
@@ -54,9 +57,12 @@ class TextWorld:
 
     def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
         """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
-        rows = list(islice(self._stream, num_prompts))
-        self._drawn += num_prompts
         self._calls += 1
+        if self._levels is not None:
+            rows = self._levels.draw(num_prompts, self._calls)
+        else:
+            rows = list(islice(self._stream, num_prompts))
+            self._drawn += num_prompts
         repeated = [row for row in rows for _ in range(group_size)]
         start = time.perf_counter()
         sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31)
@@ -65,6 +71,9 @@ class TextWorld:
         generated = time.perf_counter()
         texts = [self.text_of(row) for row in repeated]
         rewards, parts = self.judge(dialogues, repeated)
+        facts = _by_file(repeated, rewards)
+        if self._levels is not None:
+            facts |= self._levels.learn(repeated, parts)
         judged = time.perf_counter()
         return TokenRollout(
             **_tensors(dialogues),
@@ -72,6 +81,7 @@ class TextWorld:
             rewards=torch.tensor(rewards, dtype=torch.float32),
             parts={name: torch.tensor(values, dtype=torch.float32) for name, values in parts.items()},
             version=self.version,
+            facts=facts,
             prompts=texts,
             completions=[self.conversation.decode(dialogue.tokens) for dialogue in dialogues],
             rows=repeated,
@@ -131,11 +141,23 @@ class TextWorld:
         return prompt if isinstance(prompt, str) else "\n".join(f"{m['role']}: {m['content']}" for m in prompt)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"drawn": self._drawn, "calls": self._calls, "version": self.version}
+        state = {"drawn": self._drawn, "calls": self._calls, "version": self.version}
+        return state if self._levels is None else state | {"levels": self._levels.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._drawn, self._calls, self.version = state["drawn"], state["calls"], state["version"]
         self._stream = islice(self.task.source.stream("train", self.seed), self._drawn, None)
+        if self._levels is not None:
+            self._levels.load_state_dict(state["levels"])
+
+
+def _by_file(rows: Sequence[Row], rewards: Sequence[float]) -> dict[str, float]:
+    """Mean rewards of the answers to each file's rows in a mixture, for the log."""
+    found: dict[str, list[float]] = {}
+    for row, reward in zip(rows, rewards, strict=True):
+        if MIXED_FROM in row:
+            found.setdefault(row[MIXED_FROM], []).append(reward)
+    return {f"rollout/reward/{MIXED_FROM}/{name}": sum(values) / len(values) for name, values in found.items()}
 
 
 def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> list[int]:

@@ -29,6 +29,7 @@ examples:
   torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
+  gaitway train cartpole --logger wandb,mlflow
   gaitway train gym:LunarLander-v3 --agent dqn agent.double=true
   gaitway train breakout --agent ppo
   gaitway train frozen-lake --agent value-iteration
@@ -36,6 +37,7 @@ examples:
   gaitway train arithmetic --agent grpo --model runs/sft
   gaitway train gsm8k --agent grpo --model Qwen/Qwen2.5-1.5B-Instruct --rollout vllm --lora
   gaitway train pairs.jsonl --agent dpo --model runs/sft
+  gaitway train sums.jsonl,stories.jsonl --agent sft --model runs/sft 'task.source.weights={sums: 0.7, stories: 0.3}'
   gaitway train prompts.jsonl --agent ppo --model runs/sft --reward-model runs/judge
 """
 
@@ -80,6 +82,7 @@ def add_options(parser: common.Parser) -> None:
         "--until end|good",
         "end of the training: total_steps (end, the default), or two passed examinations in a row (good)",
     )
+    parser.option("--logger wandb|mlflow", "send the metrics there too, beside TensorBoard; both: wandb,mlflow")
     parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)
     parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
     parser.switch("--quiet", "print no progress, only the last line")
@@ -130,9 +133,10 @@ def order_of(args: argparse.Namespace) -> Order:
     from ..training.start import Order
 
     same = {f.name: getattr(args, f.name) for f in fields(Order) if f.name not in ("settings", "options")}
-    until = [] if args.until is None else [f"until={args.until}"]
+    also = [] if args.until is None else [f"until={args.until}"]
+    also += [] if args.logger is None else [f"logger=[{args.logger}]"]
     options = {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}
-    return Order(settings=[*args.settings, *until], options=options, **same)
+    return Order(settings=[*args.settings, *also], options=options, **same)
 
 
 def _show_warning(message: Warning | str, *where: object) -> None:

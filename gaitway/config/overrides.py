@@ -134,7 +134,9 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
         where = join(path, key)
         if key not in base:
             complete = isinstance(value, dict) and not value.keys().isdisjoint(("func", KIND))
-            if not complete and not path.endswith((".params", ".fields", ".kwargs")):
+            if not complete and not path.endswith(
+                (".params", ".fields", ".kwargs", ".chat_template_kwargs", ".weights")
+            ):
                 raise unknown_key(where, known)
             merged[key] = value
         elif value is None and isinstance(base[key], dict) and ("func" in base[key] or path == "task.commands"):

@@ -42,6 +42,7 @@ LEAST = {
 }
 """Lower bounds of numbers."""
 UNTIL = ("end", "good")
+LOGGERS = ("wandb", "mlflow")
 
 
 def _ppo() -> Any:
@@ -81,6 +82,8 @@ class TrainConfig:
     """Iterations between checkpoints; typically 10 to 100."""
     keep_checkpoints: int = 3
     """Number of the newest checkpoints to keep."""
+    logger: tuple[str, ...] = ()
+    """Services that get the metrics beside TensorBoard: "wandb", "mlflow"."""
     agent: Annotated[Any, AGENT_KINDS] = field(default_factory=_ppo)
     """Settings of the agent: one of the dataclasses of ``gaitway_agents``."""
     physics: PhysicsOptions | None = None
@@ -109,6 +112,11 @@ class TrainConfig:
         for name, low in LEAST.items():
             if (value := getattr(self, name)) < low:
                 raise ConfigError(f"{name}={value}: must be at least {low}")
+        for name in self.logger:
+            if name not in LOGGERS or self.logger.count(name) > 1:
+                raise ConfigError(
+                    f"logger={','.join(self.logger)}: use {' or '.join(LOGGERS)}, or both; TensorBoard is always there"
+                )
         if not 0 <= self.seed <= MAX_SEED:
             raise ConfigError(f"seed={self.seed}: must be from 0 to {MAX_SEED:,}")
         if self.evaluation_interval and not self.evaluation_episodes:

@@ -308,7 +308,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 _KINDS = {
     "status": str, "reason": str, "steps": int, "total_steps": int, "iterations": int, "wall_time_s": float,
     "cpu_time_s": float, "time_s": dict, "task": str, "algorithm": str, "world": str, "seed": int, "config": dict,
-    "isaaclab": dict,
+    "isaaclab": dict, "loggers": dict,
 }  # fmt: skip
 """Fields of the record that are read, where it has them."""
 _ALWAYS = ("status", "steps", "wall_time_s", "task", "algorithm", "world", "seed")

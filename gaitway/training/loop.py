@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
 
     from ..config.train_config import TrainConfig
+    from .evaluator import Evaluator
 
 
 class TrainingFailed(NotDone):
@@ -93,12 +94,26 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
     for ending in ("error", "reason"):
         run.record.pop(ending, None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
+    with EventWriter(config, run, effort.iteration) as events:
+        return _learn(config, run, learner, evaluator, effort, events, quiet=quiet)
+
+
+def _learn(
+    config: TrainConfig,
+    run: RunFolder,
+    learner: Learner,
+    evaluator: Evaluator,
+    effort: Effort,
+    events: EventWriter,
+    *,
+    quiet: bool,
+) -> int:
     progress = make_progress(config, learner.steps, quiet=quiet)
     saved = run.checkpoints()[-1] if effort.iteration else None
     evaluator.begin()
     examinations, good = Examinations(config, run, learner), False
     effort.begin()
-    with stop_requests() as stop, EventWriter(run, effort.iteration) as events, progress:
+    with stop_requests() as stop, progress:
         try:
             while not _is_done(learner, config) and not _asked_to_stop(stop, good):
                 metrics = _iterate(learner, run)

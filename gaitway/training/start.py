@@ -12,7 +12,7 @@ from gaitway_files.trust import trust
 from gaitway_tasks.registry import UnknownNameError
 
 from ..backends.table import BACKENDS, backend, engines
-from ..catalogue import AGENTS, MUJOCO, WORLDS, require
+from ..catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, require
 from ..errors import RunError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 RESUMABLE = (
-    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "evaluation_episodes",
+    "total_steps", "num_threads", "checkpoint_interval", "keep_checkpoints", "logger", "evaluation_episodes",
     "evaluation_interval", "until", "least_steps", "examination_interval",
     "device", "language.server", "language.gpu_memory", "language.gradient_checkpointing",
     "agent.optimizer.offload",
@@ -94,7 +94,7 @@ def begin(order: Order) -> tuple[Path | None, int]:
     )
     if order.distributed and not domain.distributed:
         raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
-    _check_examination(config)
+    _check_installed(config)
     config = domain.preflight(config)
     domain.start(config)
     if not _keeps_records():
@@ -202,7 +202,7 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
         if _stays_good(folder, stored, config):
             print(f"{path} is finished: good after {steps:,} steps; raise least_steps or total_steps to train on")
             return 0
-    _check_examination(config)
+    _check_installed(config)
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder)
@@ -212,10 +212,12 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
     return _train(config, folder, quiet=order.quiet)
 
 
-def _check_examination(config: TrainConfig) -> None:
-    """Refuse, before a simulator starts, to examine where MuJoCo is missing, or as old as Newton asks for."""
+def _check_installed(config: TrainConfig) -> None:
+    """Refuse, before a simulator starts, to examine where MuJoCo is missing or too old, or to log where nothing can."""
     if config.until == "good":
         require("--until good examines in MuJoCo, which", MUJOCO)
+    for name in config.logger:
+        require(f"--logger {name}", LOGGERS[name])
 
 
 def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:

@@ -111,8 +111,13 @@ _called: dict[str, str] = {}
 
 
 def called(task: str) -> str:
-    """The name by which the user gave the task ``task``: ``module:object``, or its own name."""
+    """The name by which the user gave the task ``task``: ``module:object``, a file, or its own name."""
     return _called.get(task, task)
+
+
+def call(task: str, name: str) -> None:
+    """Note that the user called the task ``task`` by ``name``, a file's, for example."""
+    _called[task] = name
 
 
 def _outside(name: str) -> Entry:

@@ -21,7 +21,7 @@ from .pairs import Example
 from .samples import statistics_of
 from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
-from .sequences import EpochOrder
+from .sequences import EpochOrder, Order
 from .sft import batch_of_examples
 
 
@@ -80,7 +80,8 @@ class DistillationTrainer(SamplingTrainer):
         optimizer = PolicyOptimizer(policy, config.optimizer, generator, loss=DivergenceLoss())
         super().__init__(policy, optimizer, world, config.schedule, total_steps)
         self.config, self.demonstrations = config, demonstrations
-        self.order = EpochOrder(len(demonstrations), seed) if config.answered < config.prompts_per_step else None
+        reads = config.answered < config.prompts_per_step
+        self.order: Order | None = EpochOrder(len(demonstrations), seed) if reads else None
 
     def iterate(self) -> dict[str, float]:
         """Returns metrics, with the seconds spent under ``time/``."""

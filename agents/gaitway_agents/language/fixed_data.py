@@ -19,7 +19,7 @@ from ..core.policy import Evaluation
 from ..trainer import Episode
 from .evaluation import evaluate
 from .schedule import LearningRateSchedule
-from .sequences import EpochOrder
+from .sequences import EpochOrder, Order
 from .weights import load_trainable_state, trainable_state
 
 
@@ -85,7 +85,7 @@ class FixedDataTrainer:
         self.policy, self.batch_of, self.total_steps = policy, batch_of, total_steps
         self.config = config
         self.generator = torch.Generator().manual_seed(seed)
-        self.order = EpochOrder(length, seed)
+        self.order: Order = EpochOrder(length, seed)
         self.optimizer = PolicyOptimizer(policy, config.optimizer, self.generator, loss=loss)
         self.steps = 0
 

@@ -29,6 +29,7 @@ class Samples:
     turn_rewards: Tensor
     parts: Mapping[str, Tensor]
     timing: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
     staleness: int = 0
     """Updates since the weights that the oldest of them were sampled with."""
 
@@ -38,7 +39,7 @@ class Samples:
         parts = {name: part.to(device) for name, part in rollout.parts.items()}
         earned = rollout.turn_rewards
         found["turn_rewards"] = torch.zeros_like(found["log_probs"]) if earned is None else earned.to(device)
-        return cls(**found, parts=parts, timing=rollout.timing, staleness=staleness)
+        return cls(**found, parts=parts, timing=rollout.timing, facts=rollout.facts, staleness=staleness)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -77,8 +78,9 @@ def join(samples: Sequence[Samples]) -> Samples:
     timing: dict[str, float] = {}
     for name, seconds in (item for part in samples for item in part.timing.items()):
         timing[name] = timing.get(name, 0.0) + seconds
+    facts = {name: value for part in samples for name, value in part.facts.items()}
     staleness = max(part.staleness for part in samples)
-    return Samples(**found, groups=torch.cat(groups), parts=parts, timing=timing, staleness=staleness)
+    return Samples(**found, groups=torch.cat(groups), parts=parts, timing=timing, facts=facts, staleness=staleness)
 
 
 def _widen(value: Tensor, width: int) -> Tensor:
@@ -100,4 +102,4 @@ def statistics_of(samples: Samples) -> dict[str, float]:
     seconds = samples.timing.get("generation", 0.0)
     if seconds:
         found["rollout/tokens_per_s"] = float(samples.mask.sum()) / seconds
-    return found | {f"time/{name}": value for name, value in samples.timing.items()}
+    return found | dict(samples.facts) | {f"time/{name}": value for name, value in samples.timing.items()}

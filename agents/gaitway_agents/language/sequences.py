@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol
 
 import torch
 from gaitway_files.errors import UserError
@@ -16,6 +18,33 @@ def pad(sequences: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tup
     tokens = pad_sequence([tokens for tokens, _ in sequences], batch_first=True)
     mask = pad_sequence([mask.to(torch.get_default_dtype()) for _, mask in sequences], batch_first=True)
     return tokens.to(device), lengths.to(device), mask.to(device)
+
+
+class Order(Protocol):
+    """Numbers of examples in the order in which they are read."""
+
+    length: int
+    """Number of examples."""
+    position: int
+    """Numbers taken so far, all that the rest depends on."""
+
+    def take(self, count: int) -> list[int]: ...
+
+
+class DrawnOrder:
+    """Numbers of an iterator without end, which ``draws`` begins anew, for ``length`` examples."""
+
+    def __init__(self, draws: Callable[[], Iterator[int]], length: int):
+        self.draws, self.length = draws, length
+        self.position = 0
+        self._at, self._numbers = 0, draws()
+
+    def take(self, count: int) -> list[int]:
+        """The next ``count`` numbers."""
+        if self._at != self.position:
+            self._numbers = islice(self.draws(), self.position, None)
+        self.position = self._at = self.position + count
+        return list(islice(self._numbers, count))
 
 
 class EpochOrder:

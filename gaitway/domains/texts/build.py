@@ -16,6 +16,7 @@ from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.distillation import DistillationConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
+from gaitway_agents.language.sequences import DrawnOrder
 from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
@@ -27,7 +28,9 @@ from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.model import ModelError
 from gaitway_language.sync import VerifiedEngine
 from gaitway_language.world import TextWorld, prompt_tokens
+from gaitway_tasks.language.rows import mixed
 from gaitway_tasks.language.score import score
+from gaitway_tasks.language.sources import MIXED_FROM, MixedSource
 from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import nn
 
@@ -85,7 +88,18 @@ def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
     if isinstance(agent, PolicyGradientConfig) and agent.advantage == "gae":
         given["critic"] = _critic(task, model)
     trainer = load(TEXTS[config.algorithm].trainer)(model, data, agent, **given)
+    if isinstance(config.task.source, MixedSource) and getattr(trainer, "order", None) is not None:
+        trainer.order = _mixed_order(config.task.source, task.source.rows("train"), trainer.order.length, config.seed)
     return TextTraining(task, model, conversation, trainer)
+
+
+def _mixed_order(source: MixedSource, rows: Sequence[Row], length: int, seed: int) -> DrawnOrder:
+    """The order in which ``length`` examples made of ``rows``, as many of each, are read by the weights of files."""
+    each = length // len(rows)  # a pair may be two single answers
+    numbers: dict[str, list[int]] = {name: [] for name in source.files}
+    for number, row in enumerate(rows):
+        numbers[row[MIXED_FROM]] += range(each * number, each * (number + 1))
+    return DrawnOrder(lambda: mixed(dict(sorted(numbers.items())), source.weights, seed), length)
 
 
 def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:

@@ -9,8 +9,11 @@ from typing import Any
 from gaitway_agents.registry import TEXTS, Algorithm
 from gaitway_language import data
 from gaitway_language.conversation import Conversation, tells_tools
+from gaitway_language.curriculum import Curriculum
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
+from gaitway_tasks.language.answers import CORRECT
+from gaitway_tasks.language.sources import MixedSource
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
 from gaitway_tasks.language.tasks import offers
 from gaitway_tasks.language.tools import tool_prompt
@@ -46,6 +49,8 @@ class Fitting:
         return kept
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
+        if isinstance(self.source, MixedSource):  # whose weights hold of what is left
+            return self.source.draw(self.rows(split), seed)
         return (row for row in self.source.stream(split, seed) if self._fits(0, row))
 
     def _fits(self, number: int, row: Row) -> bool:
@@ -64,7 +69,9 @@ def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, pre
     tools = getattr(task.new_environment(), "tools", ())
     native = [tool.schema for tool in tools] if tells_tools(tokenizer) else []
     told = [text for text in (task.system_prompt, tool_prompt(tools) if tools and not native else "") if text]
-    conversation = Conversation(tokenizer, "\n\n".join(told), stop_tokens(model), native, prefill)
+    conversation = Conversation(
+        tokenizer, "\n\n".join(told), stop_tokens(model), native, prefill, task.chat_template_kwargs
+    )
     if tools:
         conversation.check_tools()
     return conversation
@@ -112,15 +119,28 @@ def check_fields(task: LanguageTask, agent: str, config: Any) -> None:
     offered = offers(task.source)
     wanted = fields_for(TEXTS[agent], config, offered)
     if missing := [name for name in wanted if name not in offered]:
+        lacking = getattr(task.source, "lacking", lambda name: [task.name])(missing[0])
         raise ConfigError(
-            f"agent {agent!r} learns from {', '.join(wanted)}, and the rows of {task.name} have no {missing[0]!r}, "
-            f"only {', '.join(sorted(offered))}: {_use_instead(task, offered)}"
+            f"agent {agent!r} learns from {', '.join(wanted)}, and the rows of {', '.join(lacking)} have no "
+            f"{missing[0]!r}, only {', '.join(sorted(offered))}: {_use_instead(task, offered)}"
         )
     if TEXTS[agent].needs_reward and not task.rewarded:
         raise ConfigError(
             f"agent {agent!r} learns from rewards, and {task.name} has none: add --reward-model with a run folder, an "
             f"address or module:function, give the rows a field 'answer', or {_use_instead(task, offered)}"
         )
+
+
+def check_curriculum(task: LanguageTask, agent: str) -> None:
+    """Raise an error if a curriculum is asked for where no answers are right or wrong, or rows have no levels."""
+    if not task.curriculum:
+        return
+    if not TEXTS[agent].samples or not set(CORRECT) & task.rewards.keys():
+        raise ConfigError(
+            f"task.curriculum=true with agent {agent!r} and the rewards {', '.join(task.rewards) or 'none'}: it needs "
+            f"an agent that samples and a reward {' or '.join(CORRECT)}, which is 1 for a right answer; leave it out"
+        )
+    Curriculum(task.source, 0)
 
 
 def fields_for(algorithm: Algorithm, config: Any, offered: Collection[str]) -> tuple[str, ...]:

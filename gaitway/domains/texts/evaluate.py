@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_files.reading import GIB, MissingFile
-from gaitway_tasks.language.answers import final_answer
+from gaitway_tasks.language.answers import CORRECT, RIGHT, final_answer
 from gaitway_tasks.language.env import PLAYED
 
 from ...errors import RunError
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 EVALUATIONS = "evaluations"
 """Folder of a run's evaluations after the training."""
-CORRECT = ("correctness", "code")
-"""Parts of a reward that say whether an answer is right: 1 if it is."""
 FORMAT = "format"
 """The part that says whether an answer has the form asked for."""
-RIGHT = 1.0 - 1e-6
 BATCH = 256
 """Answers that are scored at a time, so that a long evaluation shows its progress."""
 

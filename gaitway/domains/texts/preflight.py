@@ -19,6 +19,7 @@ from gaitway_language.memory import (
     check_memory,
     estimate_host_memory,
     estimate_memory,
+    estimate_teacher,
 )
 from gaitway_language.model import max_positions
 from gaitway_language.options import LanguageOptions
@@ -30,8 +31,8 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
-from .data import Fitting, check_fields, check_lengths, fitting, make_conversation
-from .devices import find_device, let_memory_grow
+from .data import Fitting, check_curriculum, check_fields, check_lengths, fitting, make_conversation
+from .devices import find_device, let_memory_grow, usual_dtype
 from .models import START, language_run, tokenizer_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def preflight(config: TrainConfig) -> TrainConfig:
     if options.rollout == "vllm" and (missing := VLLM.missing()):
         raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
     check_fields(task, config.algorithm, config.agent)
+    check_curriculum(task, config.algorithm)
     counts = check_task(task)
     if is_run(Path(options.model)):
         _check_run(Path(options.model), config)
@@ -121,7 +123,13 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
     Raises ``ModelError`` if the device has too little memory for that.
     """
     agent, options, device = config.agent, _first(config.language), find_device(config.device)
+    teacher = _teacher(config.language.teacher, device)
     if options.tiny is not None:
+        if teacher is not None:  # beside which a tiny model is nothing
+            tokens, low = max(agent.optimizer.chunk_size, sequence), agent.optimizer.precision == "bfloat16"
+            weights, activations = estimate_teacher(teacher, tokens, sequence, low)
+            needs = {"teacher": weights, "teacher's activations": activations}
+            check_memory(needs, available_memory(device), str(device))
         return config
     on_gpu = device.type == "cuda"
     available = free = available_memory(device)
@@ -140,6 +148,7 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
             critic=getattr(agent, "advantage", "") == "gae",
             samples=TEXTS[config.algorithm].samples,
             on_gpu=on_gpu,
+            teacher=teacher,
         )
 
     asked = Saving(agent.optimizer.chunk_size, options.gradient_checkpointing, agent.optimizer.offload)
@@ -162,6 +171,18 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
     optimizer = replace(agent.optimizer, chunk_size=chosen.chunk_size, offload=chosen.offload)
     language = replace(config.language, gradient_checkpointing=chosen.gradient_checkpointing)
     return replace(config, language=language, agent=replace(agent, optimizer=optimizer))
+
+
+def _teacher(source: str, device: torch.device) -> LanguageOptions | None:
+    """Model and dtype of a teacher as it will be loaded; None without one, or for a tiny one."""
+    if not source:
+        return None
+    options = LanguageOptions(model=source, dtype=usual_dtype(device))
+    if is_run(Path(source)):
+        made = language_run(Path(source)).config().language
+        options = replace(made, dtype=made.dtype if made.lora is not None else "float32")
+    first = _first(options)
+    return None if first.tiny is not None else replace(first, dtype=options.dtype)
 
 
 def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:

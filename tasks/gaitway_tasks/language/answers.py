@@ -6,6 +6,10 @@ import re
 
 THINK, END_THINK, ANSWER, END_ANSWER = TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
+CORRECT = ("correctness", "code")
+"""Parts of a reward that say whether an answer is right: 1 if it is."""
+RIGHT = 1.0 - 1e-6
+"""Least value of such a part for a right answer."""
 MAX_ANSWER_CHARS = 200
 """A final answer longer than this is no answer: nothing that it could be compared with is so long."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 from gaitway_files.errors import UserError
@@ -44,7 +45,7 @@ def check_split(split: str) -> None:
         raise UserError(f"split {split!r}: use one of {', '.join(map(repr, SPLITS))}")
 
 
-def epochs(items: Sequence[Item], seed: int) -> Iterator[Item]:
+def epochs(items: Sequence[Item], seed: int | str) -> Iterator[Item]:
     """All items in an order drawn from the seed, then all again in another order, without end."""
     if not items:
         raise RowError("no rows to draw from: the split is empty")
@@ -52,3 +53,21 @@ def epochs(items: Sequence[Item], seed: int) -> Iterator[Item]:
         order = list(range(len(items)))
         random.Random(f"{seed}/{epoch}").shuffle(order)
         yield from (items[index] for index in order)
+
+
+def mixed(parts: Mapping[str, Sequence[Item]], weights: Mapping[str, float], seed: int) -> Iterator[Item]:
+    """Items of ``parts`` without end: each draw chooses a part by its weight, and takes the next of that part's epochs.
+
+    Without ``weights`` parts are drawn in proportion to their sizes.
+    """
+    shares = [float(weights[name] if weights else len(part)) for name, part in parts.items()]
+    streams = [epochs(part, f"{seed}/{name}") for name, part in parts.items()]
+    rng = random.Random(f"{seed}/mix")
+    while True:
+        yield next(rng.choices(streams, shares)[0])
+
+
+def in_turn(parts: Iterable[Sequence[Item]]) -> list[Item]:
+    """All items of ``parts``, one of each in turn, so that the first few are of all parts."""
+    missing = object()
+    return [item for turn in zip_longest(*parts, fillvalue=missing) for item in turn if item is not missing]  # type: ignore[misc]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gaitway_files.ranges import Checked, NonNegativeInt
 from . import hub
 from .fields import NEEDED, to_row
 from .files import Record, is_file_name, read_records
-from .rows import Row, RowError, check_split, epochs
+from .rows import Row, RowError, check_split, epochs, in_turn, mixed
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
@@ -32,7 +33,11 @@ class _Stored(Checked, ABC):
 
     def stream(self, split: str, seed: int) -> Iterator[Row]:
         """The rows in shuffled epochs without end."""
-        return epochs(self.rows(split), seed)
+        return self.draw(self.rows(split), seed)
+
+    def draw(self, rows: Sequence[Row], seed: int) -> Iterator[Row]:
+        """The stream of ``rows`` that were read before."""
+        return epochs(rows, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +110,66 @@ class FileSource(_Stored):
         if split == "test" and not held:
             raise RowError(f"{name}: no test rows with holdout=0: raise it, or set test to a file")
         return [row for index, row in enumerate(rows) if (index in held) == (split == "test")]
+
+
+MIXED_FROM = "source_file"
+"""Field of a row that a mixture adds: the name of the file that it comes from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedSource(_Stored):
+    """Rows of several files, drawn by weights; each keeps its own test rows and settings.
+
+    Rows get a field ``source_file`` with the name of their file.
+    """
+
+    files: Mapping[str, FileSource]
+    """The files by name: without folder and ending."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Share of the draws from each file, of any sum: ``{"a": 0.7, "b": 0.3}``; {} is in proportion to their rows."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = ", ".join(self.files)
+        if self.weights and self.weights.keys() != self.files.keys():
+            raise UserError(f"weights of {', '.join(self.weights)}: give one to each of the files {names}")
+        for name, weight in self.weights.items():
+            if not (math.isfinite(weight) and weight > 0.0):
+                raise UserError(f"weights.{name} {weight!r}: must be positive; to leave a file out, do not name it")
+
+    @property
+    def skip_bad_rows(self) -> bool:
+        """True if any file leaves out rows that cannot be used."""
+        return any(file.skip_bad_rows for file in self.files.values())
+
+    def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
+        """Usable rows of all files in turn, and an error for each row that was skipped."""
+        found = {name: file.examine(split) for name, file in self.files.items()}
+        parts: list[list[Row]] = [[{**row, MIXED_FROM: name} for row in rows] for name, (rows, _) in found.items()]
+        return in_turn(parts), [error for _, errors in found.values() for error in errors]
+
+    def draw(self, rows: Sequence[Row], seed: int) -> Iterator[Row]:
+        """Rows drawn by the weights of their files without end, each file's in shuffled epochs."""
+        return mixed(by_file(rows), self.weights, seed)
+
+    def first(self) -> Row:
+        """The first row of the first file, with the fields that all files have."""
+        rows = [file.first() for file in self.files.values()]
+        return {name: value for name, value in rows[0].items() if all(name in row for row in rows)} | {
+            MIXED_FROM: next(iter(self.files))
+        }
+
+    def lacking(self, name: str) -> list[str]:
+        """Files whose rows have no such field."""
+        return [file.train for file in self.files.values() if name not in file.first()]
+
+
+def by_file(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows of a mixture by the file that they come from."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[MIXED_FROM], []).append(row)
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, kw_only=True)

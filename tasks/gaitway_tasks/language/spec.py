@@ -16,13 +16,14 @@ from .env import EnvironmentSource, Played, TextEnv, ToolEnv
 from .gyms import GymnasiumSource
 from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
-from .sources import GSM8K, FileSource
+from .sources import GSM8K, FileSource, MixedSource
 from .tools import TOOLS
 
 Source = (
     ArithmeticSource
     | GSM8K
     | FileSource
+    | MixedSource
     | DescriptionSource
     | DigitSumSource
     | EnvironmentSource
@@ -59,6 +60,8 @@ class LanguageTask(Checked):
     rewards: Mapping[str, TextReward] = field(default_factory=dict)
     system_prompt: str = ""
     """Said before every prompt that brings no system message of its own."""
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the model's chat template, such as ``{"enable_thinking": False}``."""
     max_prompt_tokens: PositiveInt = 512
     max_completion_tokens: PositiveInt = 512
     """Tokens of a whole answer, all turns and what tools wrote included."""
@@ -70,6 +73,9 @@ class LanguageTask(Checked):
     """Answers of the model within one dialogue; more than one only with tools or an environment."""
     step_time_limit: PositiveFloat = 60.0
     """Longest time of a ``reset`` or ``step`` of the environment [s]; one that takes longer is an error."""
+    curriculum: bool = False
+    """Draw prompts more often from the ``level`` (or ``difficulty``) of rows at which about half of the answers are
+    right; otherwise as the source has them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from gaitway_files.trust import object_named
 
-from ..registry import UnknownNameError, is_outside
+from ..registry import UnknownNameError, call, is_outside
 from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
 from .descriptions import DescriptionSource, judge
@@ -21,7 +21,7 @@ from .reasoning_gym import PREFIX as REASONING
 from .reasoning_gym import ReasoningGymSource, reasoning_score
 from .rewards import correctness, format_reward
 from .rows import SPLITS, FieldError, RowError
-from .sources import GSM8K, FileSource
+from .sources import GSM8K, FileSource, MixedSource
 from .spec import LanguageTask, Source, TextReward
 
 
@@ -136,7 +136,9 @@ def get_language_task(name: str) -> LanguageTask:
         if name.startswith(prefix):
             return make(name.removeprefix(prefix))
     if is_file_name(name):
-        return file_task(name)
+        task = mixed_task(name.split(",")) if "," in name and not Path(name).exists() else file_task(name)
+        call(task.name, name)
+        return task
     if is_outside(name):
         task = object_named(name)
         assert isinstance(task, LanguageTask), f"{name} is no language task"
@@ -174,11 +176,35 @@ def file_task(path: str | Path) -> LanguageTask:
     )
 
 
+def mixed_task(paths: Sequence[str]) -> LanguageTask:
+    """The task of several files, drawn in proportion to their rows until ``task.source.weights`` says otherwise."""
+    paths = [path.strip() for path in paths]
+    if bad := next((path for path in paths if not is_file_name(path)), None):
+        raise RowError(f"{bad!r} among {', '.join(paths)}: each must be a .jsonl, .jsonl.gz or .parquet file")
+    if len(set(paths)) < len(paths):
+        raise RowError(f"{', '.join(paths)}: a file is named twice; give it a weight, as in task.source.weights")
+    tasks = [file_task(path) for path in paths]
+    names = [task.name for task in tasks]
+    if len(set(names)) < len(names):  # train.jsonl of two folders
+        names = [f"{Path(path).absolute().parent.name}-{task.name}" for path, task in zip(paths, tasks, strict=True)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise RowError(f"{', '.join(paths)}: two of them are called {twice}; rename one")
+    for path, task in zip(paths, tasks, strict=True):
+        if task.rewards.keys() != tasks[0].rewards.keys():
+            told = [" and ".join(one.rewards) or "nothing" for one in (tasks[0], task)]
+            raise RowError(f"{paths[0]} is rewarded by {told[0]} and {path} by {told[1]}: mix files of one kind")
+    files = {name: task.source for name, task in zip(names, tasks, strict=True) if isinstance(task.source, FileSource)}
+    in_tags = all(task.system_prompt for task in tasks)
+    return tasks[0].replace(
+        name="+".join(names), source=MixedSource(files=files), system_prompt=FORMAT_PROMPT if in_tags else ""
+    )
+
+
 def offers(source: Source) -> frozenset[str]:
     """Names of the fields that a source's rows have, found without reading all of them."""
     if isinstance(source, GSM8K):
         return frozenset({"prompt", "answer", "completion"})
-    if isinstance(source, FileSource):
+    if isinstance(source, FileSource | MixedSource):
         return frozenset(source.first())
     return frozenset(next(source.stream("train", 0)))
 
@@ -190,7 +216,7 @@ def check_task(task: LanguageTask, needs: Iterable[str] = ()) -> dict[str, int]:
     """
     counts, skipped = {}, set()
     for split in SPLITS:
-        if isinstance(task.source, FileSource | GSM8K):
+        if isinstance(task.source, FileSource | GSM8K | MixedSource):
             rows, errors = task.source.examine(split)
             skipped |= {str(error) for error in errors}  # both splits may be of one file
         else:

@@ -179,3 +179,21 @@ def test_without_a_template_prompts_are_plain_and_earlier_answers_refused(tokeni
     assert tokenizer.decode(conversation.prompt("how many?")) == "how many?\n\n"
     with pytest.raises(ConversationError, match="no chat template: use a model that has one"):
         conversation.prompt([{"role": "user", "content": "how"}, {"role": "assistant", "content": "it"}])
+
+
+THINKING = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<assistant>"
+    "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}"
+)
+"""As Qwen3's: without thinking, a prompt ends with empty thoughts."""
+
+
+def test_variables_of_the_chat_template(tokenizer):
+    tokenizer.chat_template = THINKING
+    told, silent = (Conversation(tokenizer, template=given) for given in ({}, {"enable_thinking": False}))
+    empty = tokenizer.encode("<think></think>", add_special_tokens=False)
+    assert silent.prompt("how many?") == [*told.prompt("how many?"), *empty]
+    assert silent.answer("34") == told.answer("34"), "what is closed already is no part of the answer"
+    assert silent.between([{"role": "user", "content": "?"}])[-len(empty) :] == empty
+    with pytest.raises(ConversationError, match=r"chat_template_kwargs\.enable_thought: the chat template"):
+        Conversation(tokenizer, template={"enable_thought": False})

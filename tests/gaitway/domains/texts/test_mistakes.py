@@ -172,3 +172,47 @@ def test_a_reward_that_fails_is_named_before_anything_starts(sft, tmp_path, monk
     )
     assert code in (1, 2) and "reward_model" in err and "ZeroDivisionError" in err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_of_a_mixture_that_lacks_a_field_is_named(tmp_path, capsys):
+    files = [
+        written(tmp_path / "a.jsonl", [{**ROW, "completion": "2"}] * 20),
+        written(tmp_path / "b.jsonl", [ROW] * 20),
+    ]
+    argv = ["train", ",".join(map(str, files)), "--agent", "sft", "--model", "tiny", *MODEL]
+    err = refused(argv, tmp_path / "run", capsys)
+    assert f"the rows of {files[1]} have no 'completion'" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["arithmetic", "--agent", "sft"], ["agent 'sft'", "an agent that samples"]),
+        (["descriptions"], ["rewards judge", "a reward correctness or code"]),
+        (["digit-sums"], ["'level' or 'difficulty'", "task.source.fields"]),
+    ],
+)
+def test_a_curriculum_needs_levels_and_right_answers(argv, told, tmp_path, capsys):
+    err = refused(["train", *argv, "--model", "tiny", *MODEL, "task.curriculum=true"], tmp_path / "run", capsys)
+    assert all(word in err for word in told), err
+
+
+@pytest.mark.parametrize("student", ["tiny", "folder"])
+def test_a_teacher_that_is_too_large_is_refused_before_it_is_loaded(student, tmp_path, monkeypatch, capsys):
+    """The estimate reads the teacher's configuration: there are no weights to load."""
+    from gaitway_language.model import build_model, save_model
+    from gaitway_language.options import TinyModel
+    from gaitway_language.tokenizer import build_tokenizer
+
+    tokenizer = build_tokenizer(["one two"])
+    for name, layers in (("student", 1), ("teacher", 40)):
+        sizes = TinyModel(hidden_size=32, heads=2, layers=layers, max_positions=1024)
+        save_model(build_model(sizes, tokenizer, 0), tokenizer, tmp_path / name)
+    for weights in (tmp_path / "teacher").glob("*.safetensors"):
+        weights.unlink()
+    config = tmp_path / "teacher" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "num_hidden_layers": 4000, "hidden_size": 4096}))
+    model = "tiny" if student == "tiny" else tmp_path / "student"
+    argv = ["train", "arithmetic", "--agent", "gkd", "--model", model, "--teacher", tmp_path / "teacher"]
+    err = refused(argv, tmp_path / "run", capsys)
+    assert "the training needs about" in err and "(teacher " in err and "teacher's activations" in err

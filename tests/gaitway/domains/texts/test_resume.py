@@ -1,5 +1,6 @@
 """A language run that was stopped and continued equals one that was not, bit for bit."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,8 +9,9 @@ import time
 
 import pytest
 from bit_by_bit import differences
-from language_runs import MODEL, RL, SFT, ours, train
+from language_runs import FLOAT, MODEL, RL, SFT, ours, train
 
+from gaitway.cli import main
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
@@ -95,3 +97,45 @@ def ours_code(command, out):
     from gaitway.cli import main
 
     return main(["train", *map(str, command), "--out", str(out)])
+
+
+def mixture(tmp_path):
+    """Two files of sums with levels."""
+    for name, count, level in (("easy", 40, 1), ("hard", 20, 2)):
+        rows = [
+            {"prompt": f"{i} + {level}", "answer": str(i + level), "completion": str(i + level), "level": level}
+            for i in range(count)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"{tmp_path / 'easy.jsonl'},{tmp_path / 'hard.jsonl'}"
+
+
+MIXED = ["task.source.weights={easy: 1, hard: 3}", "task.max_prompt_tokens=64", "task.max_completion_tokens=8"]
+SAMPLED = ["agent.prompts_per_step=4", "agent.group_size=4", "total_steps=64", "checkpoint_interval=1"]
+SMALL = ["evaluation_episodes=4", "evaluation_interval=0", "--model", "tiny", *MODEL, *FLOAT]
+
+
+@pytest.mark.parametrize(
+    ("agent", "settings"),
+    [
+        ("sft", ["agent.batch_size=16", "agent.updates=2", "total_steps=160"]),
+        ("grpo", [*SAMPLED, "task.curriculum=true"]),
+        ("grpo", [*SAMPLED, "task.curriculum=true", "language.staleness=1"]),
+    ],
+)
+def test_a_mixture_goes_on_where_it_was(tmp_path, monkeypatch, capsys, agent, settings):
+    command = [mixture(tmp_path), "--agent", agent, *MIXED, *SMALL, *settings]
+    whole = train(*command, out=tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(2))
+        assert main(["train", *command, "--out", str(tmp_path / "parts"), "--quiet"]) == 143
+    assert f"continue with: gaitway train {command[0]} " in capsys.readouterr().out
+    parts = train(*command, "--resume", out=tmp_path / "parts")
+    apart = differences(final_state(whole), final_state(parts))
+    assert [name for name in apart if ".timing." not in name] == []
+    rows = read_rows(parts / "metrics.jsonl")
+    if agent == "grpo":
+        assert all(
+            f"rollout/reward/source_file/{name}" in {k for row in rows for k in row} for name in ("easy", "hard")
+        )
+        assert all(0.0 <= row[f"rollout/level/{level}/success"] <= 1.0 for row in rows for level in (1, 2))
