@@ -64,7 +64,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
             group_size=16,
             advantage="place",
             gamma=0.97,
-            lam=0.6,
+            lam=0.3,
             optimizer=replace(GRPO.optimizer, learning_rate=1e-3, minibatches=8),
         ),
         "language": _LAKE,
