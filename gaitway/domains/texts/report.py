@@ -245,7 +245,7 @@ def _curves(report: LanguageReport) -> list[Any]:
     """Accuracy of the examinations on the way, and metrics of iterations, averaged over a few, by sequences."""
     rows: list[tuple[str, list[Line]]] = []
     best = {e.optimum for run in report.runs for e in run.evaluations.values() if e.optimum is not None}
-    end = max((row["steps"] for run in report.runs for row in run.rows), default=1)
+    last = max((row["steps"] for run in report.runs for row in run.rows), default=1)
     for name, label in EXAMINATIONS.items():
         rows.append((label, []))
         for i, run in enumerate(report.runs):
@@ -262,7 +262,7 @@ def _curves(report: LanguageReport) -> list[Any]:
                 means = [(part[-1][0], sum(value for _, value in part) / len(part)) for part in near]
                 rows[-1][1].extend([_line(points, i, "series thin"), _line(means, i, "series")])
         if metric == RETURN and rows[-1][1]:
-            rows[-1][1].extend((np.array([0.0, end]), np.full(2, value), "limit dashed") for value in sorted(best))
+            rows[-1][1].extend((np.array([0.0, last]), np.full(2, value), "limit dashed") for value in sorted(best))
     text = (
         "Held-out: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
         f"Below: every iteration, thin, and the mean of {WINDOW}."
