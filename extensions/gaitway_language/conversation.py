@@ -13,7 +13,7 @@ from gaitway_files.errors import UserError
 Message = Mapping[str, str]
 
 REPLIES, SHORT = 4096, 200
-"""Replies whose tokens are kept, and most characters of one: environments of few places say the same again and again."""
+"""Replies whose tokens are kept, and most characters of one: environments of few places repeat themselves."""
 ANSWER = "@@answer@@"
 """Stands for an answer where a template is asked what it writes around one."""
 
