@@ -53,8 +53,8 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("text:frozen-lake", "sft"): {
         "agent": replace(SFT, batch_size=32),
         "language": _LAKE,
-        "total_steps": 6_400,
-        "evaluation_interval": 6_400,
+        "total_steps": 4_480,
+        "evaluation_interval": 4_480,
     },
     ("text:frozen-lake", "grpo"): {
         # Without a discount a wall costs nothing: the likeliest action may be one that runs into it forever.
@@ -68,8 +68,8 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
             optimizer=replace(GRPO.optimizer, learning_rate=1e-3, minibatches=8),
         ),
         "language": _LAKE,
-        "total_steps": 7_680,
-        "evaluation_interval": 2_560,
+        "total_steps": 5_120,
+        "evaluation_interval": 1_280,
     },
 }
 """Fields of ``TrainConfig`` by task and agent: ``agent``, ``language``, ``total_steps``, ..."""
