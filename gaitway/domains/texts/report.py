@@ -28,7 +28,7 @@ PROBLEMS = 12
 EXAMINED = "greedy accuracy"
 """Measure that reports compare where answers are right or wrong."""
 GREEDY_SHARE, SAMPLED_SHARE = "greedy share of the optimum", "sampled share of the optimum"
-EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", GREEDY_SHARE: "held-out share of the optimum [%]"}
+EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", GREEDY_SHARE: "share of the optimum [%]"}
 """Measures of the evaluations during training that reports plot, and their labels."""
 SAMPLED = "sampled accuracy"
 RETURN = "rollout/reward/environment"
