@@ -35,9 +35,9 @@ class PolicyGradientConfig(Checked):
     scale: Annotated[str, one_of(*SCALES)] = "group"
     """Standard deviation that divides the advantages of "group": over the "group", over the "batch", or "none"."""
     gamma: Share = 1.0
-    """Discount factor of tokens; typically 1."""
+    """Discount factor of tokens, typically 1; with "place" of turns, typically 0.95 to 1."""
     lam: Share = 0.95
-    """Lambda of generalised advantage estimation; typically 0.95 to 1."""
+    """Lambda of generalised advantage estimation, typically 0.95 to 1; with "place" of turns, typically 0.2 to 1."""
     zero_variance: Annotated[str, one_of("keep", "drop", "resample")] = "keep"
     """Treatment of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
     from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
