@@ -5,6 +5,8 @@ VENV ?= .venv
 RUN ?= runs/walk
 TASK ?= velocity-flat-anymal-c-blind
 REASON ?= runs/reason
+ACT ?= runs/act
+SLIPPERY ?= false
 SEED ?= 0
 PIP_ARGS ?=
 JOBS ?= auto
@@ -31,7 +33,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo walk reason test test-slow suite-slow release-check environments lint format bench site clean FORCE
+.PHONY: help setup demo walk reason act test test-slow suite-slow release-check environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -140,6 +142,38 @@ $(REASON)/%/evaluations/$(TAUGHT).json: $(REASON)/%/run.json
 
 $(REASON)/report.html: $(REASONERS:%=$(REASON)/%/evaluations/$(TAUGHT).json)
 	$(BIN)/gaitway report $(REASONERS:%=$(REASON)/%) --html $@
+
+# ---- a tiny model that learns to act -------------------------------------------------------------------------------
+
+# The control credits every turn with the return of its whole dialogue, as GRPO does.
+LAKE := text:frozen-lake
+ICE := task.source.kwargs.is_slippery=$(SLIPPERY)
+ACTORS := sft grpo whole
+
+act: $(ACT)/report.html  ## a tiny model learns to cross a frozen lake by reward, beside the exact optimum; all in runs/act
+	@echo
+	@echo "A model that acts, in $(ACT):"
+	@echo "  returns beside the exact optimum     $(ACT)/report.html"
+	@echo "  dialogues to read                    $(ACT)/grpo/evaluations/lake.html"
+	@echo "  training records                     $(ACT)/*/run.json, metrics.jsonl"
+
+.PRECIOUS: $(ACT)/%/run.json
+
+$(ACT)/sft/run.json: FORCE $(READY)
+	$(BIN)/gaitway train $(LAKE) --agent sft --seed $(SEED) --out $(ACT)/sft --resume $(ICE)
+
+$(ACT)/grpo/run.json: $(ACT)/sft/run.json FORCE
+	$(BIN)/gaitway train $(LAKE) --agent grpo --model $(ACT)/sft --seed $(SEED) --out $(ACT)/grpo --resume $(ICE)
+
+$(ACT)/whole/run.json: $(ACT)/sft/run.json FORCE
+	$(BIN)/gaitway train $(LAKE) --agent grpo --model $(ACT)/sft --seed $(SEED) --out $(ACT)/whole --resume $(ICE) \
+	  agent.advantage=group
+
+$(ACT)/%/evaluations/lake.json: $(ACT)/%/run.json
+	$(BIN)/gaitway evaluate $(ACT)/$* --samples 4 --name lake
+
+$(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
+	$(BIN)/gaitway report $(ACTORS:%=$(ACT)/%) --html $@
 
 FORCE:
 

@@ -26,7 +26,7 @@ def test_help_names_every_target_that_has_a_line():
     shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
     checks = {"test", "test-slow", "test-dds", "test-vllm", "release-check"}
-    assert checks | {"help", "setup", "demo", "walk", "reason"} <= set(lines)
+    assert checks | {"help", "setup", "demo", "walk", "reason", "act"} <= set(lines)
     assert "what to run before a change" in lines["test"] and "the rest of .ci/run" in lines["test-slow"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,8 @@ from gaitway_files.errors import UserError
 
 Message = Mapping[str, str]
 
+REPLIES, SHORT = 4096, 200
+"""Replies whose tokens are kept, and most characters of one: environments of few places repeat themselves."""
 ANSWER = "@@answer@@"
 """Stands for an answer where a template is asked what it writes around one."""
 
@@ -58,6 +61,7 @@ class Conversation:
         self.prefill = prefill
         self.opening = self._opening() + prefill
         """The part of the answer that a prompt already ends with, such as "<think>"."""
+        self._reply = lru_cache(REPLIES)(self._tokens_of_reply)
         self.stops = tuple(dict.fromkeys((self.end, int(tokenizer.eos_token_id), *stops)))
         """Every token that ends an answer."""
         if system and tokenizer.chat_template is not None:
@@ -122,6 +126,9 @@ class Conversation:
 
         It cannot end a turn or begin another: the tokeniser's special tokens are taken out of it.
         """
+        return list(self._reply(text, role)) if len(text) <= SHORT else self._tokens_of_reply(text, role)
+
+    def _tokens_of_reply(self, text: str, role: str) -> list[int]:
         while (plain := self._special_texts.sub("", text)) != text:  # what is left may join to another
             text = plain
         if self.tokenizer.chat_template is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from gaitway_agents.core.advantage import gae
-from gaitway_agents.core.token_advantage import returns_to_go, token_gae
+from gaitway_agents.core.token_advantage import returns_to_go, token_gae, turn_gae
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, tensor
@@ -72,3 +72,47 @@ def test_sequences_without_decisions_have_no_advantages(shape):
     nothing = torch.zeros(shape)
     assert torch.equal(token_gae(nothing + 1.0, nothing + 1.0, nothing, 1.0, 1.0), nothing)
     assert torch.equal(returns_to_go(nothing + 1.0, nothing), nothing)
+
+
+# Three dialogues after the prompt 9. After the reply 7 two go on; after the reply 8, whose turn has two tokens, one.
+DIALOGUES = tensor([[9, 1, 2, 7, 1, 0], [9, 3, 8, 8, 1, 2], [9, 1, 1, 7, 4, 0]])
+CHOSEN = tensor([[0.0, 1, 1, 0, 1, 0], [0, 1, 0, 0, 1, 1], [0, 1, 1, 0, 1, 0]])
+PAID = tensor([[0.0, 0, 0.5, 0, 1, 0], [0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 3, 0]])
+
+
+def test_turns_are_compared_with_those_in_the_same_place():
+    # Returns 1.5, 2 and 3 from the prompt on: 13/6 on average. After the reply 7: 1 and 3. The turn after 8 is alone
+    # and keeps the 13/6 of the one before it.
+    first = [1.5 - 13 / 6, 2 - 13 / 6, 3 - 13 / 6]
+    expected = tensor([[0, first[0], first[0], 0, -1, 0], [0, first[1], 0, 0, first[1], first[1]],
+                       [0, first[2], first[2], 0, 1, 0]])  # fmt: skip
+    torch.testing.assert_close(turn_gae(PAID, DIALOGUES, CHOSEN, 1.0, 1.0), expected)
+
+
+def test_without_lambda_a_turn_is_credited_with_the_place_that_it_leads_to():
+    found = turn_gae(PAID, DIALOGUES, CHOSEN, 0.5, 0.0)
+    values = {9: (1 + 1 + 1.5) / 3, 7: 2.0}
+    assert found[0, 1].item() == pytest.approx(0.5 + 0.5 * values[7] - values[9])
+    assert found[2, 1].item() == pytest.approx(0.5 * values[7] - values[9])
+    assert found[1, 1].item() == pytest.approx(0.5 * values[9] - values[9])  # what follows is alone
+    assert found[2, 4].item() == pytest.approx(3.0 - values[7])
+
+
+def test_the_same_reply_to_another_prompt_is_another_place():
+    other = DIALOGUES.clone()
+    other[2, 0] = 5
+    assert turn_gae(PAID, other, CHOSEN, 1.0, 1.0)[2].tolist() == [0.0] * 6
+    assert turn_gae(PAID, other, CHOSEN, 1.0, 1.0)[0, 4].item() == pytest.approx(1 - 1.75)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=6), st.floats(0, 1), st.floats(0, 1))
+def test_single_answers_to_one_prompt_are_compared_with_their_mean(rewards, gamma, lam):
+    tokens = tensor([[4, i, 3] for i in range(len(rewards))])
+    mask = tensor([[0.0, 1, 1]]).repeat(len(rewards), 1)
+    paid = torch.zeros(mask.shape).index_put((torch.arange(len(rewards)), tensor(2)), tensor(rewards))
+    expected = (tensor(rewards) - tensor(rewards).mean())[:, None] * mask
+    torch.testing.assert_close(turn_gae(paid, tokens, mask, gamma, lam), expected, atol=1e-5, rtol=0)
+
+
+def test_a_dialogue_without_a_turn_has_no_advantage():
+    assert turn_gae(PAID, DIALOGUES, torch.zeros(3, 6), 1.0, 1.0).tolist() == [[0.0] * 6] * 3

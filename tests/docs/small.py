@@ -134,6 +134,7 @@ def language_sizes(words: list[str]) -> list[str]:
             *sizes,
             "agent.prompts_per_step=2",
             "agent.group_size=2",
+            "agent.optimizer.minibatches=1",
             "task.max_completion_tokens=32",
             "total_steps=4",
         ]

@@ -40,8 +40,8 @@ def test_what_make_runs_is_understood():
     out = Path("runs/walk")
     steps = [train_command(out, 0), *(command(out) for command in (export_command, validate_command, film_command))]
     walking = [Command("gaitway/walk.py", 0, f"gaitway {shlex.join(step)}") for step in steps]
-    commands = [*walking, *commands_of_make("reason")]
-    assert len(commands) >= 11
+    commands = [*walking, *commands_of_make("reason"), *commands_of_make("act")]
+    assert len(commands) >= 18
     assert not (wrong := refused(commands)), "\n".join(wrong)
 
 
@@ -113,4 +113,4 @@ def test_exit_codes_are_those_there_are(page):
 
 
 def test_make_help_shows_every_target_of_the_first_page():
-    assert {"walk", "test", "reason"} <= makefile()[0]
+    assert {"walk", "test", "reason", "act"} <= makefile()[0]

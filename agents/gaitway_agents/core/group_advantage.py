@@ -13,7 +13,7 @@ from torch import Tensor
 
 from . import distributed
 from .advantage import normalise
-from .token_advantage import returns_to_go
+from .token_advantage import returns_to_go, turn_gae
 
 SIGNAL = 1e-6
 """Rewards of a group that lie no further apart than this are equal."""
@@ -63,6 +63,11 @@ def reinforce_plus_plus_baseline(rewards: Tensor, groups: Tensor, mask: Tensor) 
     """
     centred, _ = _centred(rewards, groups)
     return _whitened(torch.where(has_signal(rewards, groups), centred, 0.0)[:, None] * mask, mask)
+
+
+def place_relative(rewards: Tensor, tokens: Tensor, mask: Tensor, gamma: float, lam: float) -> Tensor:
+    """Advantages (B, L) of turns over others in the same place, see :func:`turn_gae`, whitened over the tokens."""
+    return _whitened(turn_gae(rewards, tokens, mask, gamma, lam), mask)
 
 
 def has_signal(rewards: Tensor, groups: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from .fixed_data import one_step
 from .kl_control import KLControlConfig
 from .schedule import LearningRateSchedule
 
-ADVANTAGES = ("group", "leave_one_out", "reinforce++", "reinforce++_baseline", "gae")
-OF_TOKENS = ("reinforce++", "gae")
+ADVANTAGES = ("group", "leave_one_out", "reinforce++", "reinforce++_baseline", "gae", "place")
+OF_TOKENS = ("reinforce++", "gae", "place")
 """Advantages that tell the tokens of a sequence apart."""
 
 
@@ -30,13 +30,14 @@ class PolicyGradientConfig(Checked):
     group_size: PositiveInt = 16
     """Answers to each prompt; typically 4 to 64."""
     advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
-    """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", or "gae" with a critic (PPO)."""
+    """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", "gae" with a critic (PPO), or
+    "place": each turn of a dialogue with others after the same reply to the same prompt, for environments."""
     scale: Annotated[str, one_of(*SCALES)] = "group"
     """Standard deviation that divides the advantages of "group": over the "group", over the "batch", or "none"."""
     gamma: Share = 1.0
-    """Discount factor of tokens; typically 1."""
+    """Discount factor of tokens, typically 1; with "place" of turns, typically 0.95 to 1."""
     lam: Share = 0.95
-    """Lambda of generalised advantage estimation; typically 0.95 to 1."""
+    """Lambda of generalised advantage estimation, typically 0.95 to 1; with "place" of turns, typically 0.2 to 1."""
     zero_variance: Annotated[str, one_of("keep", "drop", "resample")] = "keep"
     """Treatment of prompts whose answers all earn the same: "keep" them, with advantages of exactly 0; "drop" them
     from the batch and its means; or "resample" others in their place (dynamic sampling, Yu et al. 2025)."""
@@ -100,7 +101,7 @@ class PolicyGradientConfig(Checked):
             if self.zero_variance != "keep":
                 raise UserError(
                     f"zero_variance {self.zero_variance!r} with advantage {self.advantage!r}, which compares no "
-                    "answers to the same prompt: use 'keep'"
+                    "whole answers: use 'keep'"
                 )
         elif self.group_size < 2:
             raise UserError(

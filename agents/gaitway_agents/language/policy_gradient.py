@@ -16,6 +16,7 @@ from ..core.group_advantage import (
     group_relative,
     has_signal,
     leave_one_out,
+    place_relative,
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
 )
@@ -187,6 +188,9 @@ class PolicyGradientTrainer(SamplingTrainer):
                 rewards = whitened(rewards, mask)
             if cfg.advantage == "reinforce++":
                 return batch.replace(advantages=reinforce_plus_plus(rewards, mask, cfg.gamma))
+            if cfg.advantage == "place":
+                advantages = place_relative(rewards, samples.tokens, mask, cfg.gamma, cfg.lam)
+                return batch.replace(advantages=advantages)
             assert batch.values is not None
             advantages = token_gae(rewards, batch.values, mask, cfg.gamma, cfg.lam)
             return batch.replace(advantages=advantages, returns=(advantages + batch.values) * mask)

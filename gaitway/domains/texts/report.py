@@ -27,12 +27,14 @@ PROBLEMS = 12
 """Problems of each kind whose answers are shown."""
 EXAMINED = "greedy accuracy"
 """Measure that reports compare where answers are right or wrong."""
-EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", "greedy share of the optimum": "held-out share of the optimum [%]"}
+GREEDY_SHARE, SAMPLED_SHARE = "greedy share of the optimum", "sampled share of the optimum"
+EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", GREEDY_SHARE: "share of the optimum [%]"}
 """Measures of the evaluations during training that reports plot, and their labels."""
 SAMPLED = "sampled accuracy"
+RETURN = "rollout/reward/environment"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
-    ("rollout/reward/environment", "return", 1.0),
+    (RETURN, "return", 1.0),
     ("rollout/reward/format", "right form [%]", 100.0),
     ("rollout/length", "tokens of an answer", 1.0),
     ("learn/entropy", "token entropy [nats]", 1.0),
@@ -179,16 +181,19 @@ def language_report(found: LanguageReport, command: str) -> Report:
 
 def _main(evaluation: Evaluation) -> tuple[Measure, bool]:
     """The measure that says most, and whether it is a share."""
-    found = evaluation.measures.get("greedy accuracy")
-    return (found, True) if found is not None else (evaluation.measures["greedy reward"], False)
+    measures = evaluation.measures
+    found = measures.get(EXAMINED, measures.get(GREEDY_SHARE))
+    return (found, True) if found is not None else (measures["greedy reward"], False)
 
 
 def _said(evaluation: Evaluation) -> str:
     measure, is_share = _main(evaluation)
     if not is_share:
         return measure.number()
-    sampled = evaluation.measures.get("sampled accuracy")
-    return measure.percent() + (f", sampled {sampled.percent()}" if sampled is not None else "")
+    measures = evaluation.measures
+    sampled = measures.get(SAMPLED, measures.get(SAMPLED_SHARE))
+    text = measure.percent() + (f", sampled {sampled.percent()}" if sampled is not None else "")
+    return text if EXAMINED in measures else f"{text} of the optimum"
 
 
 def _head(report: LanguageReport) -> Head:
@@ -239,6 +244,8 @@ def _scores(report: LanguageReport, task: str) -> Section:
 def _curves(report: LanguageReport) -> list[Any]:
     """Accuracy of the examinations on the way, and metrics of iterations, averaged over a few, by sequences."""
     rows: list[tuple[str, list[Line]]] = []
+    best = {e.optimum for run in report.runs for e in run.evaluations.values() if e.optimum is not None}
+    last = max((row["steps"] for run in report.runs for row in run.rows), default=1)
     for name, label in EXAMINATIONS.items():
         rows.append((label, []))
         for i, run in enumerate(report.runs):
@@ -254,10 +261,14 @@ def _curves(report: LanguageReport) -> list[Any]:
                 near = [points[max(0, k - WINDOW + 1) : k + 1] for k in range(len(points))]
                 means = [(part[-1][0], sum(value for _, value in part) / len(part)) for part in near]
                 rows[-1][1].extend([_line(points, i, "series thin"), _line(means, i, "series")])
+        if metric == RETURN and rows[-1][1]:
+            rows[-1][1].extend((np.array([0.0, last]), np.full(2, value), "limit dashed") for value in sorted(best))
     text = (
         "Held-out: likeliest answers to held-out problems on the way; thin lines are ends of 95 % intervals. "
         f"Below: every iteration, thin, and the mean of {WINDOW}."
     )
+    if best:
+        text += " Dashed: the best expected return, from exact tables."
     legend = [(_colour(i), run.name) for i, run in enumerate(report.runs)]
     figures = [
         stacked([(label, lines)], (0.0, max(float(time[-1]) for time, _, _ in lines)), xlabel="sequences", height=150)

@@ -65,7 +65,8 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
     if tiny:
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
         if (recipe := RECIPES.get((task.name, agent))) is not None:
-            settings |= recipe | {"agent": _precise(recipe["agent"], precision)}
+            settings |= recipe
+            settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)
     try:
         settings["language"] = replace(settings["language"], **chosen_options(options, lora=lora))
     except ValueError as error:

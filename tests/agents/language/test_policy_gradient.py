@@ -73,6 +73,34 @@ def test_prompts_whose_answers_all_earn_the_same_teach_nothing():
     assert not batch.advantages[unanimous].any() and batch.advantages[~unanimous].any()
 
 
+class Fork(WantedToken):
+    """Answer 2 leads to the reply 7, where one of two earns something, and answer 3 to the reply 8 and to nothing."""
+
+    def sample(self, num_prompts, group_size):
+        earned = torch.zeros(4, 4)
+        earned[0, 3] = 1.0
+        return replace(
+            super().sample(1, 4),
+            tokens=torch.tensor([[9, 2, 7, 4], [9, 2, 7, 5], [9, 3, 8, 4], [9, 3, 8, 5]]),
+            lengths=torch.full((4,), 4),
+            mask=torch.tensor([[0.0, 1, 0, 1]]).repeat(4, 1),
+            log_probs=torch.zeros(4, 4),
+            rewards=earned.sum(1),
+            turn_rewards=earned,
+        )
+
+
+def test_a_turn_is_credited_with_the_place_it_leads_to_whatever_comes_of_it(monkeypatch):
+    learner = trainer(replace(QUICK, advantage="place", lam=0.0), world=Fork)
+    seen = []
+    monkeypatch.setattr(learner.optimizer, "update", lambda batch: seen.append(batch.advantages) or {})
+    learner.iterate()
+    (advantages,) = seen
+    scale = advantages[0, 3] / 0.5  # of whitening
+    expected = torch.tensor([[0, 0.25, 0, 0.5], [0, 0.25, 0, -0.5], [0, -0.25, 0, 0], [0, -0.25, 0, 0]])
+    torch.testing.assert_close(advantages, expected * scale)
+
+
 def test_dropped_prompts_leave_the_update_of_the_others():
     """With means over tokens the kept prompts have more weight, by as much as there are fewer tokens."""
     keep, drop = trainer(world=Unanimous), trainer(replace(QUICK, zero_variance="drop"), world=Unanimous)
@@ -172,8 +200,9 @@ STEERED = replace(
         replace(QUICK, schedule=LearningRateSchedule(shape="cosine", warmup=0.2)),
         replace(QUICK, zero_variance="resample", optimizer=one_step(learning_rate=3e-3, minibatches=2)),
         STEERED,
+        replace(QUICK, advantage="place", optimizer=one_step(learning_rate=3e-3, minibatches=2)),
     ],
-    ids=["cosine", "resampling", "ppo"],
+    ids=["cosine", "resampling", "ppo", "place"],
 )
 def test_a_training_goes_on_bit_for_bit(config):
     def make(seed):

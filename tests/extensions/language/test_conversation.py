@@ -91,6 +91,13 @@ def test_what_a_tool_wrote_ends_no_turn(tokenizer, text):
     assert conversation.reply(text) == conversation.reply("34")
 
 
+def test_a_reply_that_was_changed_is_the_same_the_next_time(tokenizer):
+    conversation = Conversation(tokenizer)
+    said = conversation.reply("34")
+    said.append(0)
+    assert conversation.reply("34") == said[:-1] and conversation.reply("34", "user") != said[:-1]
+
+
 TURNS = [
     {"role": "user", "content": "how many?"},
     {"role": "assistant", "content": "<think>34</think>it is 34."},

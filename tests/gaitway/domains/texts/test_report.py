@@ -52,5 +52,44 @@ def test_curves_of_an_environment_are_shares_of_its_optimum():
     assert "share of the optimum [%]" in page and "accuracy [%]" not in page
 
 
+def played(optimum, returns):
+    """An evaluation of dialogues that earned ``returns``, each sampled twice with what the next one earned."""
+
+    def one(value):
+        return Answer(text="x", tokens=1, finished=True, reward=value, parts={"environment": value})
+
+    problems = tuple(
+        Problem(prompt=f"p{i}", expected="", level="", greedy=one(value),
+                samples=(one(returns[i - 1]), one(returns[i - 1])))
+        for i, value in enumerate(returns)
+    )  # fmt: skip
+    return Evaluation(task="lake", model="m", steps=1, temperature=1.0, seed=0, problems=problems, seconds=1.0,
+                      optimum=optimum)  # fmt: skip
+
+
+def test_returns_are_drawn_beside_the_exact_optimum():
+    rows = [{"steps": steps, "rollout/reward/environment": 0.01 * steps} for steps in range(1, 9)]
+
+    def page(optimum):
+        run = ReportedRun(Path("act"), {"task": "lake"}, rows, [], {"lake": played(optimum, [1.0, 0.0])})
+        return "".join(part.html() for part in _curves(LanguageReport((run,))))
+
+    assert page(0.5).count("limit dashed") == 1 and "exact tables" in page(0.5)
+    assert "dashed" not in page(None) and "exact tables" not in page(None)
+    # An optimum far above what was earned stretches the axis: it is in the picture.
+    assert page(50.0) != page(0.5)
+
+
+def test_runs_that_act_are_told_by_their_share_of_the_optimum():
+    (line,) = LanguageReport(
+        (ReportedRun(Path("act"), {"task": "lake"}, [], [], {"lake": played(2.0, [1.0, 1.0, 1.0, 1.0])}),)
+    ).headlines()
+    assert line == "lake: act 50.0 % [50.0, 50.0], sampled 50.0 % [50.0, 50.0] of the optimum"
+    (line,) = LanguageReport(
+        (ReportedRun(Path("act"), {"task": "lake"}, [], [], {"lake": played(-2.0, [-3.0])}),)
+    ).headlines()
+    assert "optimum" not in line and "-3" in line
+
+
 def test_one_run_alone_shows_nothing():
     assert findings(("sft", {"t": evaluation(1)})) == []
