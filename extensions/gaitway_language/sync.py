@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from gaitway_agents.interfaces import Completion, Engine, Sampling
 from gaitway_files.errors import NotDone, UserError
@@ -51,6 +53,8 @@ class VerifiedEngine:
             raise UserError(f"limit {limit}: must be positive [nats]")
         self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
         self.prompts = [list(prompt) for prompt in prompts]
+        self.asynchronous: bool = getattr(engine, "asynchronous", False)
+        """Dialogues go on one by one, through :meth:`session`."""
         self._sampling = Sampling(max_tokens=max_tokens)
         self._lock = threading.Lock()
         self.verify()
@@ -58,6 +62,13 @@ class VerifiedEngine:
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         with self._lock:
             return self.engine.generate(prompts, sampling)
+
+    @contextmanager
+    def session(self, sampling: Sampling) -> Iterator[Any]:
+        with self._lock:
+            engine: Any = self.engine
+            with engine.session(sampling) as session:
+                yield session
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         with self._lock:

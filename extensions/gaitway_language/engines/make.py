@@ -81,6 +81,7 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
             gpu_memory=options.gpu_memory,
             tensor_parallel=options.tensor_parallel,
             sleep=options.sleep,
+            asynchronous=options.asynchronous,
             longest=longest,
         )
     from .vllm_server import VLLMServerEngine

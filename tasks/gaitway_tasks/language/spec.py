@@ -70,6 +70,9 @@ class LanguageTask(Checked):
     """Answers of the model within one dialogue; more than one only with tools or an environment."""
     step_time_limit: PositiveFloat = 60.0
     """Longest time of a ``reset`` or ``step`` of the environment [s]; one that takes longer is an error."""
+    step_threads: PositiveInt = 1
+    """Threads that make these calls, for environments that wait; typically 16 to 64. A dialogue keeps to one of them,
+    and dialogues of different threads must not share what only one thread may use."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
