@@ -61,13 +61,7 @@ class VLLMEngine:
         base: Any = model
         vllm, on_cpu = _vllm()
         # What ends an answer is said in every call, and the model's own configuration has no say beside it.
-        self._sampling = partial(
-            vllm.SamplingParams,
-            detokenize=False,
-            skip_special_tokens=False,
-            ignore_eos=True,
-            output_kind=vllm.sampling_params.RequestOutputKind.FINAL_ONLY,
-        )
+        self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False, ignore_eos=True)
         self._continued = False
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         self.parallel, self.asynchronous = tensor_parallel, asynchronous
@@ -197,6 +191,7 @@ class VLLMSession:
         check_prompts([prompt], [limit], vocabulary=self.engine.vocabulary, positions=self.engine.positions)
         self._count += 1
         request, settings = str(self._count), self.engine.settings(self.sampling, limit)
+        settings.output_kind = type(settings.output_kind).FINAL_ONLY
         self._core.add_request(request, {"prompt_token_ids": list(prompt)}, settings)
         self._asked[request] = key
 

@@ -110,7 +110,7 @@ def watched(workers: Workers, calls: Mapping[int, Callable[[], Any]], what: Call
     """Results of a call of each owner, named by ``what``. Raises :class:`EnvironmentFailedError`."""
     for owner, call in calls.items():
         workers.submit(owner, call)
-    found = {}
+    found: dict[int, Any] = {}
     with explained(workers, what):
         while len(found) < len(calls):
             came = workers.next()
