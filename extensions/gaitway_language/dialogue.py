@@ -61,7 +61,9 @@ def converse(
     dialogues = [Dialogue(prompt) for prompt in prompts]
     pairs = dict(enumerate(zip(dialogues, environments, strict=True)))
     if getattr(engine, "asynchronous", False) and max_turns > 1:
-        _one_by_one(pairs, engine, sampling, conversation, max_turns, workers)
+        one_by_one: Any = engine
+        replies = Replies(pairs, conversation, sampling.max_tokens, max_turns, workers)
+        one_by_one.converse(prompts, sampling, replies)
         return dialogues
     going = list(pairs)
     for turn in range(max_turns):
@@ -92,33 +94,47 @@ def converse(
     return dialogues
 
 
-def _one_by_one(
-    pairs: Mapping[int, tuple[Dialogue, TextEnv]],
-    engine: Any,
-    sampling: Sampling,
-    conversation: Conversation,
-    max_turns: int,
-    workers: Workers,
-) -> None:
-    """Dialogues that go on as soon as their own environment has replied, while others are still answered."""
-    answers, pending = Counter[int](), 0
-    with engine.session(sampling) as session, explained(workers, lambda i: _step_of(*pairs[i])):
-        for i, (dialogue, _) in pairs.items():
-            session.add(i, dialogue.sequence, sampling.max_tokens)
-        while session or pending:
-            for i, completion in session.step():
-                dialogue, env = pairs[i]
-                _answer(dialogue, completion, conversation)
-                answers[i] += 1
-                if _is_replied_to(dialogue, env, answers[i] == max_turns):
-                    workers.submit(i, functools.partial(env.step, dialogue.answer))
-                    pending += 1
-            while pending and (came := workers.next(wait=not session)) is not None:
-                i, turn = came
-                pending -= 1
-                room = 0 if answers[i] == max_turns else sampling.max_tokens
-                if _goes_on(*pairs[i], turn, conversation, room):
-                    session.add(i, pairs[i][0].sequence, sampling.max_tokens - len(pairs[i][0].tokens))
+class Replies:
+    """What environments reply to answers, in the order in which it comes. True while any is outstanding."""
+
+    def __init__(
+        self,
+        pairs: Mapping[int, tuple[Dialogue, TextEnv]],
+        conversation: Conversation,
+        max_tokens: int,
+        max_turns: int,
+        workers: Workers,
+    ):
+        self.pairs, self.conversation, self.workers = pairs, conversation, workers
+        self.max_tokens, self.max_turns = max_tokens, max_turns
+        self._answers = Counter[int]()
+        self._outstanding = 0
+
+    def __bool__(self) -> bool:
+        return self._outstanding > 0
+
+    def send(self, index: int, completion: Completion) -> None:
+        """Take the answer of a dialogue."""
+        dialogue, env = self.pairs[index]
+        _answer(dialogue, completion, self.conversation)
+        self._answers[index] += 1
+        if _is_replied_to(dialogue, env, self._answers[index] == self.max_turns):
+            self.workers.submit(index, functools.partial(env.step, dialogue.answer))
+            self._outstanding += 1
+
+    def come(self, *, wait: bool) -> dict[int, list[int]]:
+        """Tokens that dialogues read before their next answer; with ``wait``, of one at least while any goes on."""
+        found: dict[int, list[int]] = {}
+        with explained(self.workers, lambda i: _step_of(*self.pairs[i])):
+            while self and (came := self.workers.next(wait=wait and not found)) is not None:
+                index, turn = came
+                self._outstanding -= 1
+                dialogue, env = self.pairs[index]
+                begin = len(dialogue.tokens)
+                room = 0 if self._answers[index] == self.max_turns else self.max_tokens
+                if _goes_on(dialogue, env, turn, self.conversation, room):
+                    found[index] = dialogue.tokens[begin:]
+        return found
 
 
 def _answer(dialogue: Dialogue, completion: Completion, conversation: Conversation) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gaitway_agents.interfaces import Completion, Engine, Sampling
@@ -54,7 +53,7 @@ class VerifiedEngine:
         self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
         self.prompts = [list(prompt) for prompt in prompts]
         self.asynchronous: bool = getattr(engine, "asynchronous", False)
-        """Dialogues go on one by one, through :meth:`session`."""
+        """Dialogues go on one by one, through :meth:`converse`."""
         self._sampling = Sampling(max_tokens=max_tokens)
         self._lock = threading.Lock()
         self.verify()
@@ -63,12 +62,10 @@ class VerifiedEngine:
         with self._lock:
             return self.engine.generate(prompts, sampling)
 
-    @contextmanager
-    def session(self, sampling: Sampling) -> Iterator[Any]:
+    def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
         with self._lock:
             engine: Any = self.engine
-            with engine.session(sampling) as session:
-                yield session
+            engine.converse(prompts, sampling, replies)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         with self._lock:

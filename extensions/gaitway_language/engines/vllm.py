@@ -56,7 +56,7 @@ class VLLMEngine:
         """``longest`` is the most tokens of a prompt and its answer, for which vLLM must have room in its cache; None
         is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``sleep`` has :meth:`rest` give the
         GPU's memory back, which the CPU build cannot; that has not been run. ``asynchronous`` has dialogues go on one
-        by one, through :meth:`session`. ``settings`` of ``vllm.LLM`` go before
+        by one, through :meth:`converse`. ``settings`` of ``vllm.LLM`` go before
         those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
@@ -99,6 +99,23 @@ class VLLMEngine:
         with self._drawing(sampling):
             outputs = self._ask(prompts, settings)
         return [_completion(output.outputs[0]) for output in outputs]
+
+    def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
+        """Continue prompts by ``sampling.max_tokens``, replies to their answers included; errors as of ``generate``.
+
+        ``replies`` is :class:`gaitway_language.dialogue.Replies`. A prompt goes on once its reply has come.
+        """
+        texts = [list(prompt) for prompt in prompts]
+        with self.session(sampling) as session:
+            for index, text in enumerate(texts):
+                session.add(index, text, sampling.max_tokens)
+            while session or replies:
+                for index, completion in session.step():
+                    texts[index] += completion.tokens
+                    replies.send(index, completion)
+                for index, tokens in replies.come(wait=not session).items():
+                    texts[index] += tokens
+                    session.add(index, texts[index], sampling.max_tokens + len(prompts[index]) - len(texts[index]))
 
     @contextmanager
     def session(self, sampling: Sampling) -> Iterator[VLLMSession]:
