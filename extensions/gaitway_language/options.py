@@ -84,6 +84,10 @@ class LanguageOptions(Checked):
     sleep: bool = False
     """True lets vLLM in this process free its share of the GPU while the model learns, for a copy of its weights to the
     machine's memory and back in every update."""
+    asynchronous: bool = False
+    """True lets each dialogue go on as soon as its environment has replied, while others are still answered. With
+    rollout "transformers" all wait for every reply, so it is for environments that reply at once. With "vllm" none
+    waits, and which tokens are drawn depends on timing: a training does not repeat bit for bit, nor resume so."""
     tensor_parallel: PositiveInt = 1
     """GPUs that vLLM in this process splits the model over; only for rollout "vllm"."""
     batch_size: PositiveInt = 256
@@ -111,6 +115,11 @@ class LanguageOptions(Checked):
         if self.sleep and self.rollout != "vllm":
             raise UserError(
                 f"sleep with rollout {self.rollout!r}: only 'vllm' in this process shares the learner's GPU"
+            )
+        if self.asynchronous and self.server:
+            raise UserError(
+                f"asynchronous with rollout {self.rollout!r}: a server takes no further prompts while it answers; use "
+                "rollout transformers or vllm, or leave it out"
             )
         if self.tensor_parallel > 1 and self.rollout != "vllm":
             raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from gaitway_agents.interfaces import Completion, Engine, Sampling
 from gaitway_files.errors import NotDone, UserError
@@ -51,6 +52,8 @@ class VerifiedEngine:
             raise UserError(f"limit {limit}: must be positive [nats]")
         self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
         self.prompts = [list(prompt) for prompt in prompts]
+        self.asynchronous: bool = getattr(engine, "asynchronous", False)
+        """Dialogues go on one by one, through :meth:`converse`."""
         self._sampling = Sampling(max_tokens=max_tokens)
         self._lock = threading.Lock()
         self.verify()
@@ -58,6 +61,11 @@ class VerifiedEngine:
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         with self._lock:
             return self.engine.generate(prompts, sampling)
+
+    def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
+        with self._lock:
+            engine: Any = self.engine
+            engine.converse(prompts, sampling, replies)
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         with self._lock:

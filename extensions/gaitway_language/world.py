@@ -15,7 +15,7 @@ from gaitway_tasks.language.env import PLAYED, Played
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.sources import MIXED_FROM
 from gaitway_tasks.language.spec import LanguageTask
-from gaitway_tasks.language.watched import EnvironmentFailedError, Worker, named, watched
+from gaitway_tasks.language.watched import EnvironmentFailedError, Workers, named, watched
 from torch import Tensor
 
 from .conversation import Conversation
@@ -94,13 +94,14 @@ class TextWorld:
         repeated = [(row, prompt) for row, prompt in zip(rows, prompts, strict=True) for _ in range(group_size)]
         environments = [self.task.new_environment() for _ in repeated]
         own = isinstance(self.task.source, Played) and self.task.environment is None
-        with Worker(self.task.step_time_limit) as worker:
+        with Workers(self.task.step_time_limit, self.task.step_threads) as workers:
             openings = watched(
-                worker,
-                [functools.partial(env.reset, row) for env, (row, _) in zip(environments, repeated, strict=True)],
+                workers,
+                {i: functools.partial(env.reset, repeated[i][0]) for i, env in enumerate(environments)},
                 lambda i: f"reset() of {named(environments[i])}",
             )
-            for env, (row, _), opening in zip(environments, repeated, openings, strict=True):
+            for i, (env, (row, _)) in enumerate(zip(environments, repeated, strict=True)):
+                opening = openings[i]
                 if own and opening != row["prompt"]:
                     raise EnvironmentFailedError(
                         f"reset() of {named(env)} said {str(opening)[:60]!r} for seed {row['seed']}, and "
@@ -114,7 +115,7 @@ class TextWorld:
                 self.conversation,
                 environments,
                 self.task.max_turns,
-                worker,
+                workers,
             )
 
     def judge(

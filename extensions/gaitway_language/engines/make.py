@@ -70,7 +70,7 @@ def rounding(live: TransformersEngine, prompts: Sequence[Sequence[int]], dtype: 
 def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> Engine:
     dtype: torch.dtype = getattr(torch, options.dtype)
     if options.rollout == "transformers":
-        return TransformersEngine(model, dtype=dtype, batch_size=options.batch_size)
+        return TransformersEngine(model, dtype=dtype, batch_size=options.batch_size, asynchronous=options.asynchronous)
     if options.rollout == "vllm":
         from .vllm import VLLMEngine
 
@@ -81,6 +81,7 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
             gpu_memory=options.gpu_memory,
             tensor_parallel=options.tensor_parallel,
             sleep=options.sleep,
+            asynchronous=options.asynchronous,
             longest=longest,
         )
     from .vllm_server import VLLMServerEngine

@@ -15,8 +15,9 @@ import ipaddress
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +25,9 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import Engine, Sampling
+from gaitway_files.adapters import with_factors
 from gaitway_files.errors import UserError
+from torch import Tensor
 
 from .group import WeightGroup
 from .stream import tensors_of
@@ -66,6 +69,8 @@ class EngineServer(ThreadingHTTPServer):
         self.engine, self.dtype = engine, dtype
         self.turn = ThreadPoolExecutor(1)
         self.group: WeightGroup | None = None
+        self.base: dict[str, Tensor] = {}
+        """Weights that adapters are added to, where the trainer sends no more than those."""
         self.about = {
             "engine": type(engine).__name__,
             "vocabulary": vocabulary,
@@ -86,6 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
             "/generate": self._generate,
             "/score": self._score,
             "/update": self._update,
+            "/base": self._base,
+            "/adapters": self._adapters,
             "/join": self._join,
             "/receive": self._receive,
         }.get(self.path)
@@ -103,6 +110,27 @@ class _Handler(BaseHTTPRequestHandler):
         return self._in_turn(lambda: self.server.engine.score(sequences))
 
     def _update(self) -> Any:
+        with self._file() as path:
+            return self._in_turn(lambda: self._take(tensors_of(path)))
+
+    def _base(self) -> Any:
+        with self._file() as path:
+            self.server.base = dict(tensors_of(path))
+        return {}
+
+    def _adapters(self) -> Any:
+        if not self.server.base:
+            raise UserError("no weights to add adapters to: the server was started anew; resume the training")
+        with self._file() as path:
+            factors = dict(tensors_of(path))
+        return self._in_turn(lambda: self._take(with_factors(self.server.base, factors)))
+
+    def _take(self, weights: Iterable[tuple[str, Tensor]]) -> Any:
+        return dict(self.server.engine.update(weights) or {})
+
+    @contextmanager
+    def _file(self) -> Iterator[Path]:
+        """The request as a file of safetensors."""
         left = self._length()
         with tempfile.NamedTemporaryFile(dir=SHARED if SHARED.is_dir() else None, suffix=".safetensors") as file:
             while left and (part := self.rfile.read(min(left, CHUNK))):
@@ -111,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
             if left:
                 raise ConnectionError(f"{left} bytes of the new weights did not arrive")
             file.flush()
-            return self._in_turn(lambda: dict(self.server.engine.update(tensors_of(Path(file.name))) or {}))
+            yield Path(file.name)
 
     def _join(self) -> Any:
         request = self._body()
@@ -126,14 +154,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _receive(self) -> Any:
         """Weights by way of the group; the request has their names and shapes."""
         layout = self._body()["layout"]
-        return self._in_turn(lambda: self._take(layout))
+        return self._in_turn(lambda: self._take_from_group(layout))
 
-    def _take(self, layout: Any) -> Any:
+    def _take_from_group(self, layout: Any) -> Any:
         if self.server.group is None:
             raise UserError("no group to receive weights from: /join comes first")
         tensors = self.server.group.receive(layout, self.server.dtype)
         try:
-            return dict(self.server.engine.update(tensors) or {})
+            return self._take(tensors)
         finally:
             for _ in tensors:  # the other side waits until the last one is taken
                 pass

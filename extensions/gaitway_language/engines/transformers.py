@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +13,14 @@ from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
-from .decoder import ModuleDecoder
+from .decoder import ModuleDecoder, ModuleSession
 from .draw import draw, keys, uniform
 from .limits import check_prompts
-from .llama import LlamaDecoder, understood
+from .llama import LlamaDecoder, LlamaSession, understood
 from .merged import merged
 
+UNDECIDED = -1
+"""Stands for a token that is still to be drawn."""
 LOGITS = 2**22
 """Logits that are in memory at a time when sequences are scored."""
 
@@ -28,16 +31,23 @@ class TransformersEngine:
     It has a copy of the weights in ``dtype`` (None: the model's) that changes with ``update`` only. ``copied=False``
     uses the model itself: no memory, always its newest weights, and so not for generation beside learning.
     Each distinct prompt is read once, however often it is to be continued, and sequences that have ended leave the
-    batch of at most ``batch_size``. What is drawn for a prompt does not depend on the others.
+    batch of at most ``batch_size``. What is drawn for a prompt does not depend on the others. ``asynchronous`` has
+    dialogues go on one by one, by :meth:`converse`.
     """
 
     def __init__(
-        self, model: nn.Module, *, dtype: torch.dtype | None = None, batch_size: int = 256, copied: bool = True
+        self,
+        model: nn.Module,
+        *,
+        dtype: torch.dtype | None = None,
+        batch_size: int = 256,
+        copied: bool = True,
+        asynchronous: bool = False,
     ):
         if not copied and dtype is not None:
             raise UserError(f"copied=False, dtype={dtype}: the model's own weights keep their dtype; leave dtype out")
         base: Any = model
-        self.batch_size, self.copied = batch_size, copied
+        self.batch_size, self.copied, self.asynchronous = batch_size, copied, asynchronous
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         self.positions: int | None = getattr(base.config, "max_position_embeddings", None)
         self.device = next(model.parameters()).device
@@ -66,15 +76,34 @@ class TransformersEngine:
         check_prompts(prompts, limits, vocabulary=self.vocabulary, positions=self.positions)
         random = keys(prompts, sampling.seed)
         past, self._kept = self._kept, {}
-        # Rows that share a prompt become neighbours, and batches hold prompts of about the same length.
-        order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), tuple(prompts[i])))
         found: dict[int, Completion] = {}
         with self._evaluating():
-            for first in range(0, len(order), self.batch_size):
-                rows = order[first : first + self.batch_size]
+            for rows in self._batches(prompts):
                 part, room = [prompts[i] for i in rows], [limits[i] for i in rows]
                 found |= zip(rows, self._batch(part, room, random[rows], sampling, past), strict=True)
         return [found[i] for i in range(len(prompts))]
+
+    @torch.inference_mode()
+    def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
+        """Continue prompts by ``sampling.max_tokens``, replies to their answers included; errors as of ``generate``.
+
+        ``replies`` is :class:`gaitway_language.dialogue.Replies`. A reply takes the place of draws in its row, so
+        that no answer waits for another to end; all wait while environments reply. Draws do not depend on timing.
+        """
+        check_prompts(
+            prompts, [sampling.max_tokens] * len(prompts), vocabulary=self.vocabulary, positions=self.positions
+        )
+        random = keys(prompts, sampling.seed)
+        self._kept = {}
+        with self._evaluating():
+            for rows in self._batches(prompts):
+                self._converse(rows, [prompts[i] for i in rows], random[rows], sampling, replies)
+
+    def _batches(self, prompts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+        """Indices of prompts, those that are equal beside each other and those of about the same length together."""
+        order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), tuple(prompts[i])))
+        for first in range(0, len(order), self.batch_size):
+            yield order[first : first + self.batch_size]
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -97,12 +126,7 @@ class TransformersEngine:
         past: Mapping[tuple[int, ...], Tensor],
     ) -> list[Completion]:
         device, longest = self.device, max(limits)
-        distinct: dict[tuple[int, ...], int] = {}
-        for prompt in map(tuple, prompts):
-            distinct[prompt] = distinct.get(prompt, 0) + 1
-        counts = torch.tensor(list(distinct.values()), device=device)
-        tokens, lengths = padded(list(distinct), device)
-        session = self.decoder.start(tokens, lengths, counts, longest, [_beginning(p, past) for p in distinct])
+        session = self._start(prompts, longest, past)
         stops = torch.tensor(sampling.stop_tokens, dtype=torch.int64, device=device)
         rows, random = torch.arange(len(prompts), device=device), random.to(device)
         alive = torch.ones(len(prompts), dtype=torch.bool, device=device)
@@ -128,10 +152,7 @@ class TransformersEngine:
                 kept = session.keep(alive)
                 rows, random, alive, chosen = rows[kept], random[kept], alive[kept], chosen[kept]
             session.step(chosen)
-        if not bool(log_probs.isfinite().all()):
-            raise FloatingPointError(
-                "the model's logits are not finite: its training has diverged, or dtype cannot hold its activations"
-            )
+        _check_finite(log_probs)
         found = _completions(drawn.T.cpu(), log_probs.T.cpu(), stops.cpu(), limits)
         if sampling.continued:
             read |= {int(row): session.past(i) for i, row in enumerate(rows)}
@@ -140,6 +161,64 @@ class TransformersEngine:
                     sequence = (*prompts[row], *found[row].tokens)
                     self._kept[sequence] = its[:, :, :, : len(sequence) - 1]
         return found
+
+    def _start(
+        self, prompts: Sequence[Sequence[int]], room: int, past: Mapping[tuple[int, ...], Tensor]
+    ) -> ModuleSession | LlamaSession:
+        """Prompts that have been read, each distinct one once; equal ones are neighbours."""
+        distinct = Counter(map(tuple, prompts))
+        counts = torch.tensor(list(distinct.values()), device=self.device)
+        tokens, lengths = padded(list(distinct), self.device)
+        return self.decoder.start(tokens, lengths, counts, room, [_beginning(p, past) for p in distinct])
+
+    def _converse(
+        self,
+        indices: Sequence[int],
+        prompts: Sequence[Sequence[int]],
+        random: Tensor,
+        sampling: Sampling,
+        replies: Any,
+    ) -> None:
+        device, longest, count = self.device, sampling.max_tokens, len(prompts)
+        session = self._start(prompts, longest, {})
+        stops = torch.tensor(sampling.stop_tokens, dtype=torch.int64, device=device)
+        rows, random = torch.arange(count, device=device), random.to(device)
+        alive = torch.ones(count, dtype=torch.bool, device=device)
+        tokens = torch.full((longest, count), UNDECIDED, device=device)
+        log_probs = torch.zeros((longest, count), device=device)
+        begun = [0] * count
+        for position in range(longest):
+            chosen, said = draw(session.logits, uniform(random, position), sampling)
+            given = tokens[position, rows]
+            own = given == UNDECIDED
+            chosen = torch.where(own, chosen, given)
+            tokens[position, rows], log_probs[position, rows] = chosen, said
+            finished = own & torch.isin(chosen, stops)
+            ended = {
+                int(rows[at]): at for at in (alive & (finished | (position + 1 == longest))).nonzero()[:, 0].tolist()
+            }
+            if ended:
+                _check_finite(said)
+                for row, at in ended.items():
+                    answer = slice(begun[row], position + 1)
+                    replies.send(
+                        indices[row],
+                        Completion(tokens[answer, row].tolist(), log_probs[answer, row].tolist(), bool(finished[at])),
+                    )
+                came: dict[int, list[int]] = {}
+                while replies:
+                    came |= replies.come(wait=True)
+                for row, at in ended.items():
+                    reply = came.get(indices[row], [])
+                    alive[at] = bool(reply)
+                    begun[row] = position + 1 + len(reply)
+                    tokens[position + 1 : begun[row], row] = torch.tensor(reply, dtype=torch.int64, device=device)
+                if not bool(alive.any()):
+                    return
+                if not bool(alive.all()):
+                    kept = session.keep(alive)
+                    rows, random, alive, chosen = rows[kept], random[kept], alive[kept], chosen[kept]
+            session.step(chosen)
 
     @torch.inference_mode()
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -164,6 +243,13 @@ class TransformersEngine:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+def _check_finite(log_probs: Tensor) -> None:
+    if not bool(log_probs.isfinite().all()):
+        raise FloatingPointError(
+            "the model's logits are not finite: its training has diverged, or dtype cannot hold its activations"
+        )
 
 
 def padded(sequences: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

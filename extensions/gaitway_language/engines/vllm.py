@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,12 +49,14 @@ class VLLMEngine:
         gpu_memory: float = 0.3,
         tensor_parallel: int = 1,
         sleep: bool = False,
+        asynchronous: bool = False,
         longest: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ):
         """``longest`` is the most tokens of a prompt and its answer, for which vLLM must have room in its cache; None
         is as many as the model sees. ``tensor_parallel`` GPUs share the model. ``sleep`` has :meth:`rest` give the
-        GPU's memory back, which the CPU build cannot; that has not been run. ``settings`` of ``vllm.LLM`` go before
+        GPU's memory back, which the CPU build cannot; that has not been run. ``asynchronous`` has dialogues go on one
+        by one, through :meth:`converse`. ``settings`` of ``vllm.LLM`` go before
         those made here. ImportError where there is no vLLM."""
         base: Any = model
         vllm, on_cpu = _vllm()
@@ -61,7 +64,7 @@ class VLLMEngine:
         self._sampling = partial(vllm.SamplingParams, detokenize=False, skip_special_tokens=False, ignore_eos=True)
         self._continued = False
         self.vocabulary = int(base.get_input_embeddings().num_embeddings)
-        self.parallel = tensor_parallel
+        self.parallel, self.asynchronous = tensor_parallel, asynchronous
         self._sleeps, self._asleep = sleep and not on_cpu, False
         limits = [limit for limit in (getattr(base.config, "max_position_embeddings", None), longest) if limit]
         where: dict[str, Any] = {"enforce_eager": True} if on_cpu else {"gpu_memory_utilization": gpu_memory}
@@ -92,17 +95,52 @@ class VLLMEngine:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""
         limits = sampling.limits_of(prompts)
         check_prompts(prompts, limits, vocabulary=self.vocabulary, positions=self.positions)
-        settings = [
-            self._sampling(
-                max_tokens=limit,
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
-                stop_token_ids=list(sampling.stop_tokens),
-                logprobs=0,
-            )
-            for limit in limits
-        ]
+        settings = [self.settings(sampling, limit) for limit in limits]
+        with self._drawing(sampling):
+            outputs = self._ask(prompts, settings)
+        return [_completion(output.outputs[0]) for output in outputs]
+
+    def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
+        """Continue prompts by ``sampling.max_tokens``, replies to their answers included; errors as of ``generate``.
+
+        ``replies`` is :class:`gaitway_language.dialogue.Replies`. A prompt goes on once its reply has come.
+        """
+        texts = [list(prompt) for prompt in prompts]
+        with self.session(sampling) as session:
+            for index, text in enumerate(texts):
+                session.add(index, text, sampling.max_tokens)
+            while session or replies:
+                for index, completion in session.step():
+                    texts[index] += completion.tokens
+                    replies.send(index, completion)
+                for index, tokens in replies.come(wait=not session).items():
+                    texts[index] += tokens
+                    session.add(index, texts[index], sampling.max_tokens + len(prompts[index]) - len(texts[index]))
+
+    @contextmanager
+    def session(self, sampling: Sampling) -> Iterator[VLLMSession]:
+        """Context in which prompts come and are answered one by one; what is cached of them stays until its end."""
+        with self._drawing(replace(sampling, continued=False)):
+            session = VLLMSession(self, sampling)
+            try:
+                yield session
+            finally:
+                session.close()
+
+    def settings(self, sampling: Sampling, limit: int) -> Any:
+        """vLLM's own sampling parameters for an answer of at most ``limit`` tokens."""
+        return self._sampling(
+            max_tokens=limit,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            stop_token_ids=list(sampling.stop_tokens),
+            logprobs=0,
+        )
+
+    @contextmanager
+    def _drawing(self, sampling: Sampling) -> Iterator[None]:
+        """Context with vLLM awake, its cache that of an earlier call only if that is continued, and a seed."""
         self._wake()
         if not self._continued:
             self.llm.reset_prefix_cache()
@@ -110,8 +148,7 @@ class VLLMEngine:
         with _seeded(sampling.seed):
             if self.parallel > 1:  # the numbers are drawn in processes of vLLM's
                 self.llm.apply_model(partial(_seed, seed=sampling.seed))
-            outputs = self._ask(prompts, settings)
-        return [_completion(output.outputs[0]) for output in outputs]
+            yield
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probability at temperature 1 of every token but the first, by the weights that ``generate`` uses."""
@@ -152,6 +189,37 @@ class VLLMEngine:
         if "llm" in self.__dict__:
             self.llm.llm_engine.engine_core.shutdown()
             del self.llm
+
+
+class VLLMSession:
+    """Prompts that come and are answered one by one, on ``engine``. True while any is left."""
+
+    def __init__(self, engine: VLLMEngine, sampling: Sampling):
+        self.engine, self.sampling = engine, sampling
+        self._core = engine.llm.llm_engine
+        self._asked: dict[str, int] = {}
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
+    def add(self, key: int, prompt: Sequence[int], limit: int) -> None:
+        """Continue a prompt by ``limit`` tokens at most; errors as of :meth:`VLLMEngine.generate`."""
+        check_prompts([prompt], [limit], vocabulary=self.engine.vocabulary, positions=self.engine.positions)
+        self._count += 1
+        request, settings = str(self._count), self.engine.settings(self.sampling, limit)
+        settings.output_kind = type(settings.output_kind).FINAL_ONLY
+        self._core.add_request(request, {"prompt_token_ids": list(prompt)}, settings)
+        self._asked[request] = key
+
+    def step(self) -> list[tuple[int, Completion]]:
+        """A token for each prompt; keys and completions of those that have ended."""
+        ended = [output for output in self._core.step() if output.finished] if self._asked else []
+        return [(self._asked.pop(output.request_id), _completion(output.outputs[0])) for output in ended]
+
+    def close(self) -> None:
+        """Forget what has not ended."""
+        self._core.abort_request(list(self._asked))
 
 
 def _buckets(parameters: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> Iterator[list[tuple[str, Tensor]]]:

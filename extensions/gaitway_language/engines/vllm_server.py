@@ -27,7 +27,8 @@ class VLLMServerEngine:
 
     ``transport`` is how weights travel, in the server's dtype: "http", in a request; "nccl", from this process's GPU to
     the server's, which must be another; or "gloo", from memory to memory. ``timeout`` [s] is how long an answer may
-    take. "nccl" has the code of "gloo" but for the backend, and has not been run for want of two GPUs.
+    take. Of adapters only their factors travel, by HTTP, and the server adds them to its copy of the weights under
+    them. "nccl" has the code of "gloo" but for the backend, and has not been run for want of two GPUs.
     """
 
     def __init__(self, model: nn.Module, address: str, *, transport: str = "http", timeout: float = 1800.0):
@@ -41,6 +42,8 @@ class VLLMServerEngine:
                 f"{vocabulary}: start it with the same --model"
             )
         self.dtype: torch.dtype = getattr(torch, about["dtype"])
+        self._base: nn.Module | None = None
+        """Model with adapters of which the server holds the weights under them."""
         self._group = None if transport == "http" else self._join(transport)
         self.update(MergedWeights(model))
 
@@ -60,6 +63,11 @@ class VLLMServerEngine:
         return found
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
+        if isinstance(parameters, MergedWeights) and (factors := parameters.factors()):
+            if self._base is not parameters.model:
+                self._ask("POST", "/base", WeightStream(parameters.base(), parameters.model.dtype))
+                self._base = parameters.model
+            return dict(self._ask("POST", "/adapters", WeightStream(factors.items(), torch.float32)))
         stream = WeightStream(parameters, self.dtype)
         if self._group is None:
             return dict(self._ask("POST", "/update", stream))

@@ -12,7 +12,7 @@ from gaitway_files.ranges import Checked, PositiveInt
 
 from .rows import Row, check_split
 from .tools import Tool, call_tools
-from .watched import LIMIT, EnvironmentFailedError, Worker, named, watched
+from .watched import LIMIT, EnvironmentFailedError, Workers, named, watched
 
 Opening = str | Sequence[Mapping[str, str]]
 """A prompt: text, or messages with ``role`` and ``content``."""
@@ -105,9 +105,9 @@ class Played(Checked, ABC):
 
     def _row(self, seed: int) -> Row:
         env = self.new()
-        with Worker(LIMIT) as worker:
+        with Workers(LIMIT) as workers:
             what = f"reset() of {named(env)} with the seed {seed}"
-            (opening,) = watched(worker, [lambda: env.reset({"seed": seed})], lambda _: what)
+            opening = watched(workers, {0: lambda: env.reset({"seed": seed})}, lambda _: what)[0]
         if not isinstance(opening, str | list | tuple):
             raise EnvironmentFailedError(
                 f"{what} returned {type(opening).__name__}: it must return text, or messages with 'role' and 'content'"

@@ -15,7 +15,7 @@ from gaitway_files.ranges import NonNegativeFloat, PositiveInt, Share
 from .answers import ANSWER, END_THINK, tagged
 from .env import Played, Turn
 from .rows import Row
-from .watched import LIMIT, Worker, watched
+from .watched import LIMIT, Workers, watched
 
 if TYPE_CHECKING:
     import gymnasium
@@ -102,8 +102,10 @@ class GymnasiumSource(Played):
         return names
 
     def _row(self, seed: int) -> Row:
-        with Worker(LIMIT) as worker:
-            row: Row = watched(worker, [lambda: self._walk(seed)], lambda _: f"{self.env_id} with the seed {seed}")[0]
+        with Workers(LIMIT) as workers:
+            row: Row = watched(workers, {0: lambda: self._walk(seed)}, lambda _: f"{self.env_id} with the seed {seed}")[
+                0
+            ]
         return row
 
     def _walk(self, seed: int) -> Row:

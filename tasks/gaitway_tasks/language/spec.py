@@ -73,6 +73,9 @@ class LanguageTask(Checked):
     """Answers of the model within one dialogue; more than one only with tools or an environment."""
     step_time_limit: PositiveFloat = 60.0
     """Longest time of a ``reset`` or ``step`` of the environment [s]; one that takes longer is an error."""
+    step_threads: PositiveInt = 1
+    """Threads that make these calls, for environments that wait; typically 16 to 64. A dialogue keeps to one of them,
+    and dialogues of different threads must not share what only one thread may use."""
     curriculum: bool = False
     """Draw prompts more often from the ``level`` (or ``difficulty``) of rows at which about half of the answers are
     right; otherwise as the source has them."""

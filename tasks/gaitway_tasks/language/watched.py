@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,77 +21,119 @@ class EnvironmentFailedError(NotDone):
 
 
 class OverdueError(Exception):
-    """Call ``number`` has not returned."""
+    """A call of ``owner`` has not returned."""
 
-    def __init__(self, number: int):
-        super().__init__(number)
-        self.number = number
+    def __init__(self, owner: int):
+        super().__init__(owner)
+        self.owner = owner
 
 
 class RaisedError(Exception):
-    """Call ``number`` raised ``error``."""
+    """A call of ``owner`` raised ``error``."""
 
-    def __init__(self, number: int, error: BaseException):
-        super().__init__(number, error)
-        self.number, self.error = number, error
+    def __init__(self, owner: int, error: BaseException):
+        super().__init__(owner, error)
+        self.owner, self.error = owner, error
 
 
-class Worker:
-    """One thread that makes calls in order, so that what one call opened another may use.
+class Workers:
+    """``count`` threads that make calls. One thread makes all calls of an owner, so that what one opened another may
+    use.
 
-    It is abandoned once a call takes longer than ``limit`` [s].
+    After a call that raised, or that took longer than ``limit`` [s], no further one is made.
     """
 
-    def __init__(self, limit: float):
-        self.limit = limit
-        self._calls: queue.SimpleQueue[Callable[[], Any] | None] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+    def __init__(self, limit: float, count: int = 1):
+        self.limit, self.count = limit, count
+        self._calls: list[queue.SimpleQueue[tuple[int, Callable[[], Any]] | None]] = [
+            queue.SimpleQueue() for _ in range(count)
+        ]
+        self._results: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
+        self._begun: dict[int, tuple[int, float]] = {}
+        """Owner and time [s] of the call that a thread is making."""
+        self._ended = False
 
-    def each(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Results of all calls. Raises :class:`OverdueError` or :class:`RaisedError` for the first without one."""
-        found = []
-        for number, call in enumerate(calls):
-            self._calls.put(call)
+    def submit(self, owner: int, call: Callable[[], Any]) -> None:
+        """Have a call made after the earlier ones of its thread, which is the same for every call of ``owner``."""
+        self._calls[owner % self.count].put((owner, call))
+
+    def next(self, *, wait: bool = True) -> tuple[int, Any] | None:
+        """Owner and result of the next call that returns; without ``wait`` None where none has.
+
+        Raises :class:`OverdueError` or :class:`RaisedError`.
+        """
+        while True:
+            now = time.monotonic()
+            oldest = min(list(self._begun.values()), key=lambda begun: begun[1], default=(0, now))
+            left = max(0.0, oldest[1] + self.limit - now)
             try:
-                result, error = self._results.get(timeout=self.limit)
+                owner, result, error = self._results.get(timeout=left if wait else 0.0)
             except queue.Empty:
-                raise OverdueError(number) from None
+                if not left:
+                    self._ended = True
+                    raise OverdueError(oldest[0]) from None
+                if not wait:
+                    return None
+                continue
             if error is not None:
-                raise RaisedError(number, error) from error
-            found.append(result)
-        return found
+                raise RaisedError(owner, error) from error
+            return owner, result
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._work, name="environments", daemon=True).start()
+        for number in range(self.count):
+            threading.Thread(target=self._work, args=(number,), name=f"environments {number}", daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._calls.put(None)
+        self._ended = True
+        for calls in self._calls:
+            calls.put(None)
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
+    def _work(self, number: int) -> None:
+        while (item := self._calls[number].get()) is not None:
+            if self._ended:
+                continue
+            owner, call = item
+            self._begun[number] = owner, time.monotonic()
             try:
-                self._results.put((call(), None))
+                outcome: tuple[int, Any, BaseException | None] = owner, call(), None
             except BaseException as error:
-                self._results.put((None, error))
+                self._ended = True
+                outcome = owner, None, error
+            del self._begun[number]
+            self._results.put(outcome)
 
 
-def watched(worker: Worker, calls: Sequence[Callable[[], Any]], what: Callable[[int], str]) -> list[Any]:
-    """Results of calls of environments, named by ``what``. Raises :class:`EnvironmentFailedError`."""
+def watched(workers: Workers, calls: Mapping[int, Callable[[], Any]], what: Callable[[int], str]) -> dict[int, Any]:
+    """Results of a call of each owner, named by ``what``. Raises :class:`EnvironmentFailedError`."""
+    for owner, call in calls.items():
+        workers.submit(owner, call)
+    found: dict[int, Any] = {}
+    with explained(workers, what):
+        while len(found) < len(calls):
+            came = workers.next()
+            assert came is not None
+            found[came[0]] = came[1]
+    return found
+
+
+@contextmanager
+def explained(workers: Workers, what: Callable[[int], str]) -> Iterator[None]:
+    """Context in which failures of calls become :class:`EnvironmentFailedError`; ``what`` names an owner's call."""
     try:
-        return worker.each(calls)
+        yield
     except OverdueError as overdue:
         raise EnvironmentFailedError(
-            f"{what(overdue.number)} has not returned after {worker.limit:g} s: look for what it waits for, or raise "
+            f"{what(overdue.owner)} has not returned after {workers.limit:g} s: look for what it waits for, or raise "
             "task.step_time_limit"
         ) from None
     except RaisedError as raised:
         if isinstance(raised.error, UserError | NotDone | KeyboardInterrupt):
             raise raised.error from None
         raise EnvironmentFailedError(
-            f"{what(raised.number)} raised {type(raised.error).__name__}: {raised.error}"
+            f"{what(raised.owner)} raised {type(raised.error).__name__}: {raised.error}"
         ) from raised.error
 
 

@@ -11,7 +11,7 @@ from gaitway_language.conversation import Conversation
 from gaitway_language.dialogue import converse
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.env import Turn
-from gaitway_tasks.language.watched import EnvironmentFailedError, Worker
+from gaitway_tasks.language.watched import EnvironmentFailedError, Workers, watched
 
 from .test_conversation import REWRITING, TEXTS
 
@@ -138,8 +138,8 @@ def broken(step):
     """A dialogue with an environment whose step is ``step``."""
     conversation, engine, prompt = setup(CALL, DONE)
     env = type("Broken", (), {"step": lambda self, answer: step()})()
-    with Worker(0.2) as worker:
-        converse([prompt], engine, Sampling(max_tokens=50), conversation, [env], 3, worker)
+    with Workers(0.2) as workers:
+        converse([prompt], engine, Sampling(max_tokens=50), conversation, [env], 3, workers)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +181,45 @@ def test_one_thread_takes_all_turns_of_a_dialogue():
     conversation, engine, prompt = setup(CALL, CALL, DONE)
     converse([prompt], engine, Sampling(max_tokens=90), conversation, [Asking()], max_turns=3)
     assert len(threads) == 1 and threading.get_ident() not in threads
+
+
+def test_environments_of_different_threads_wait_side_by_side_and_a_dialogue_keeps_to_its_own():
+    met, threads = threading.Barrier(4), {}
+
+    class Meeting(Caller):
+        def step(self, answer):
+            threads.setdefault(id(self), set()).add(threading.get_ident())
+            met.wait(timeout=20)  # passes only while all four are in it
+            return super().step(answer)
+
+    conversation, engine, prompt = setup(CALL, CALL, DONE)
+    environments = [Meeting() for _ in range(4)]
+    with Workers(30.0, 4) as workers:
+        found = converse([prompt] * 4, engine, Sampling(max_tokens=90), conversation, environments, 3, workers)
+    assert [len(own) for own in threads.values()] == [1] * 4
+    assert len(set.union(*threads.values())) == 4
+
+    conversation, engine, prompt = setup(CALL, CALL, DONE)
+    alone = converse([prompt] * 4, engine, Sampling(max_tokens=90), conversation, [Caller()] * 4, 3)
+    assert found == alone
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_call_that_hangs_is_named_whatever_the_others_do(count):
+    hang = threading.Event()
+    with Workers(0.3, count) as workers, pytest.raises(EnvironmentFailedError, match=r"^number 4 has not returned"):
+        watched(workers, {i: (hang.wait if i == 4 else int) for i in range(6)}, lambda i: f"number {i}")
+    hang.set()
+
+
+def test_nothing_is_called_after_an_error():
+    made = []
+
+    def fail():
+        raise ValueError("no")
+
+    with Workers(5.0) as workers, pytest.raises(EnvironmentFailedError, match=r"^number 1 raised ValueError: no"):
+        watched(workers, {0: int, 1: fail, 2: lambda: made.append(2)}, lambda i: f"number {i}")
+    with Workers(5.0) as workers:  # the earlier thread has had its time
+        watched(workers, {0: int}, str)
+    assert not made

@@ -70,6 +70,7 @@ def test_vllm_gets_room_for_what_the_run_needs_and_not_for_what_the_model_can(mo
     [
         ({"tensor_parallel": 2}, "tensor_parallel 2 with rollout 'transformers'"),
         ({"rollout": "vllm", "tensor_parallel": 0}, "tensor_parallel 0"),
+        ({"asynchronous": True, "rollout": "vllm-server", "server": "http://there:8000"}, "asynchronous with rollout"),
         ({"transport": "pigeon"}, "transport 'pigeon': use one of 'http', 'nccl', 'gloo'"),
         ({"transport": "nccl"}, "only a 'vllm-server' has one"),
     ],

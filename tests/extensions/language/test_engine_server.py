@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import torch
 from gaitway_agents.interfaces import Sampling
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from gaitway_language.engines.make import make_engine
 from gaitway_language.engines.serve import EngineServer
@@ -21,7 +22,8 @@ from gaitway_language.engines.stream import WeightStream, tensors_of
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm_server import VLLMServerEngine
 from gaitway_language.options import LanguageOptions, TinyModel
-from gaitway_language.sync import EngineOutOfStepError
+from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -77,6 +79,70 @@ def test_answers_are_those_of_an_engine_in_this_process(served, transport):
         engine.update(model.state_dict().items())
     assert there.generate(PROMPTS, SAMPLING) == here.generate(PROMPTS, SAMPLING)
     there.close()
+
+
+def adapted(dtype=torch.float32, **settings):
+    model = get_peft_model(make().to(dtype), LoraConfig(r=4, lora_alpha=12, init_lora_weights=False, **settings))
+    return model.eval()
+
+
+def counting(monkeypatch):
+    """Bytes of weights that each path was sent."""
+    sent, ask = [], VLLMServerEngine._ask
+
+    def counted(self, method, path, body=None, timeout=None):
+        if isinstance(body, WeightStream):
+            sent.append((path, len(body)))
+        return ask(self, method, path, body, timeout)
+
+    monkeypatch.setattr(VLLMServerEngine, "_ask", counted)
+    return sent
+
+
+@pytest.mark.parametrize("transport", ["http", "gloo"])
+def test_of_adapters_only_their_factors_travel_and_answers_are_those_of_merged_weights(served, monkeypatch, transport):
+    sent = counting(monkeypatch)
+    model = adapted(target_modules=["q_proj", "down_proj"])
+    live, there = TransformersEngine(model, copied=False), VLLMServerEngine(model, served[0], transport=transport)
+    one = VerifiedEngine(there, live.score, PROMPTS)
+    before = there.score(PROMPTS)
+    for _ in range(2):
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "lora_" in name:
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+        assert one.update(MergedWeights(model))["sync_gap"] < 1e-5
+    assert there.score(PROMPTS) != before
+    for ours, theirs in zip(
+        there.generate(PROMPTS, SAMPLING), TransformersEngine(model).generate(PROMPTS, SAMPLING), strict=True
+    ):
+        assert ours.tokens == theirs.tokens
+        assert ours.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+    assert [path for path, _ in sent] == ["/base", *["/adapters"] * 3]
+    numbers = sum(p.numel() for name, p in model.named_parameters() if "lora_" in name)
+    assert 4 * numbers < sent[1][1] < 4 * numbers + 2000  # and a header
+
+
+def test_adapters_of_another_kind_travel_merged(served, monkeypatch):
+    sent = counting(monkeypatch)
+    model = adapted(target_modules=["q_proj"], use_dora=True)
+    VLLMServerEngine(model, served[0])
+    assert not MergedWeights(model).factors()
+    assert [path for path, _ in sent] == ["/update"]
+
+
+def test_a_server_that_was_started_anew_takes_no_adapters(served):
+    model = adapted(target_modules=["q_proj"])
+    one = VLLMServerEngine(model, served[0])
+    again = EngineServer(TransformersEngine(make(1)), ("127.0.0.1", 0), vocabulary=37, dtype=torch.float32)
+    thread = threading.Thread(target=again.serve_forever, daemon=True)
+    thread.start()
+    one.address = f"http://127.0.0.1:{again.server_port}"
+    with pytest.raises(ValueError, match=r"no weights to add adapters to: .*resume the training"):
+        one.update(MergedWeights(model))
+    again.shutdown()
+    again.server_close()
+    thread.join(10)
 
 
 def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from gaitway_agents.interfaces import Sampling
+from gaitway_files.adapters import MergedWeights, with_factors
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm import VLLMEngine
 from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
@@ -137,7 +138,14 @@ def test_adapters_are_merged():
     model = get_peft_model(make(), LoraConfig(r=4, target_modules=["q_proj", "down_proj"], init_lora_weights=False))
     engine = VLLMEngine(model, batch_size=64)
     live = TransformersEngine(model, copied=False)
-    assert VerifiedEngine(engine, live.score, PROMPTS[::4]).verify() < 1e-4
+    one = VerifiedEngine(engine, live.score, PROMPTS[::4])
+    assert one.verify() < 1e-4
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.mul_(1.5)
+    weights = MergedWeights(model)
+    assert one.update(with_factors(dict(weights.base()), weights.factors()))["sync_gap"] < 1e-4  # as a server does
     engine.close()
 
 
