@@ -115,7 +115,7 @@ def film(program: str, bundle: Path, seconds: float, took: Callable[[Image.Image
         server.scene.configure_default_lights(cast_shadow=False)  # software rendering spends most of its time on them
         scene = Scene(walker.model, server, walker.base_qpos)
         panel = panel_of(walker, server, scene)
-        browser = Browser(program, f"http://127.0.0.1:{port}", profile)
+        browser = Browser(program, server.address, profile)
         try:
             while not server.get_clients():
                 time.sleep(0.1)

@@ -50,7 +50,7 @@ def check_port(host: str, port: int) -> None:
 def page(name: str, host: str, port: int, text: str, *, browse: bool = False) -> Iterator[Any]:
     """A server of pages while the block runs; ``text`` is printed with its address in the place of ``URL``.
 
-    The address has the token that a browser must show. The server has the pages' ``remote``.
+    The address has the token that a browser must show. The server has it as ``address``, and the pages' ``remote``.
 
     ``browse`` opens the page in a browser.
     """
@@ -64,6 +64,7 @@ def page(name: str, host: str, port: int, text: str, *, browse: bool = False) ->
     server.remote = remote
     set_theme(server, dark=False)
     address = f"http://{'localhost' if host == '0.0.0.0' else host}:{port}/?{TOKEN}={token}"
+    server.address = address
     print(text.replace("URL", address), flush=True)
     if browse and not webbrowser.open(address):
         print("no browser could be opened here: open this address in one", flush=True)
