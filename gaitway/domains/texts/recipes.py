@@ -39,6 +39,8 @@ _SAMPLING = {"agent": GRPO, "total_steps": 20_480, "evaluation_interval": 5_120}
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
     ("arithmetic", "grpo"): _SAMPLING,
+    ("arrows", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
+    ("arrows", "grpo"): _SAMPLING,
     ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
     ("digit-sums", "grpo"): {
         # At a rate of 1e-3 one seed of two unlearnt the running sums before it preferred them.
