@@ -123,7 +123,7 @@ def language_sizes(words: list[str]) -> list[str]:
     sizes += ["language.dtype=float32"]
     if words[1] == "arithmetic":
         sizes += [setting for setting in PROBLEMS if setting.startswith("task.")]
-    if words[1] == "digit-sums":
+    if words[1] in ("arrows", "digit-sums"):
         sizes += ["task.source.demonstrations=256", "task.source.test_problems=16"]
     if words[1].startswith("text:"):
         sizes += ["task.source.train=16", "task.source.test=16"]

@@ -43,6 +43,8 @@ _LAKE = LanguageOptions(tiny=TinyModel(hidden_size=64, intermediate_size=192), a
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
     ("arithmetic", "grpo"): _SAMPLING,
+    ("arrows", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
+    ("arrows", "grpo"): _SAMPLING,
     ("digit-sums", "sft"): _READING | {"total_steps": 64_000, "evaluation_interval": 32_000},
     ("digit-sums", "grpo"): {
         # At a rate of 1e-3 one seed of two unlearnt the running sums before it preferred them.

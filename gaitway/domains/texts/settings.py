@@ -23,7 +23,7 @@ from ..request import Request
 from .devices import usual_dtype
 from .recipes import RECIPES
 
-OWN_MODEL = ("arithmetic", "descriptions", "digit-sums", "text:frozen-lake")
+OWN_MODEL = ("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake")
 """Tasks of few words, for which a tiny model is built unless told otherwise."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an

@@ -10,6 +10,7 @@ from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt
 
 from .arithmetic import ArithmeticSource
+from .arrows import ArrowSource
 from .descriptions import DescriptionSource
 from .digit_sums import DigitSumSource
 from .env import EnvironmentSource, Played, TextEnv, ToolEnv
@@ -21,6 +22,7 @@ from .tools import TOOLS
 
 Source = (
     ArithmeticSource
+    | ArrowSource
     | GSM8K
     | FileSource
     | MixedSource

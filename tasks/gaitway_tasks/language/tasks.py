@@ -11,6 +11,7 @@ from gaitway_files.trust import object_named
 from ..registry import UnknownNameError, call, is_outside
 from .answers import FORMAT_PROMPT, has_format
 from .arithmetic import ArithmeticSource
+from .arrows import ArrowSource
 from .descriptions import DescriptionSource, judge
 from .digit_sums import DigitSumSource
 from .files import is_file_name
@@ -36,6 +37,17 @@ def arithmetic() -> LanguageTask:
         },
         max_prompt_tokens=64,
         max_completion_tokens=64,
+    )
+
+
+def arrows() -> LanguageTask:
+    """Arrows to follow to their end; demonstrators give up early, and test problems are deeper than all others."""
+    return LanguageTask(
+        name="arrows",
+        source=ArrowSource(),
+        rewards={"correctness": TextReward(func=correctness, params={"tags_only": True})},
+        max_prompt_tokens=32,
+        max_completion_tokens=32,
     )
 
 
@@ -109,6 +121,7 @@ def in_family(name: str) -> bool:
 
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
+    "arrows": arrows,
     "descriptions": descriptions,
     "digit-sums": digit_sums,
     "gsm8k": gsm8k,

@@ -13,7 +13,7 @@ from gaitway_tasks.language.tasks import check_task, get_language_task, language
 from gaitway_tasks.registry import UnknownNameError
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "descriptions", "digit-sums"])
+@pytest.mark.parametrize("name", ["arithmetic", "arrows", "descriptions", "digit-sums"])
 def test_demonstrations_of_a_generator_are_worth_something(name):
     task = get_language_task(name)
     assert task.name == name and name in language_task_names()
