@@ -17,8 +17,8 @@ PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 NOTICES = ("LICENSE", "THIRD_PARTY_LICENSES")
 
 
-MOST_BYTES = 5_000_000
-"""Limit of each archive: a robot's computer and a slow network are served too."""
+MOST_BYTES = {".whl": 5_000_000, ".gz": 8_000_000}
+"""A robot's computer and a slow network are served the wheel; the source archive has the films of the documentation too."""
 
 
 def build(source: Path, folder: Path) -> dict[str, bytes]:
@@ -42,7 +42,7 @@ def wheel(built):
 
 def test_both_archives_are_small(built):
     assert set(built) == {f"gaitway-{version()}-py3-none-any.whl", f"gaitway-{version()}.tar.gz"}
-    assert all(len(content) <= MOST_BYTES for content in built.values())
+    assert all(len(content) <= MOST_BYTES[Path(name).suffix] for name, content in built.items())
 
 
 @pytest.mark.parametrize("package", PACKAGES)
