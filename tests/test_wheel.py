@@ -18,7 +18,7 @@ NOTICES = ("LICENSE", "THIRD_PARTY_LICENSES")
 
 
 MOST_BYTES = {".whl": 5_000_000, ".gz": 8_000_000}
-"""A robot's computer and a slow network are served the wheel; the source archive has the films of the documentation too."""
+"""The wheel goes to robots and over slow networks; the source archive has the films of the documentation too."""
 
 
 def build(source: Path, folder: Path) -> dict[str, bytes]:
