@@ -119,10 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
         return {}
 
     def _adapters(self) -> Any:
-        if not self.server.base:
-            raise UserError("no weights to add adapters to: the server was started anew; resume the training")
         with self._file() as path:
             factors = dict(tensors_of(path))
+        if not self.server.base:  # said only now, because an answer to half a request may be lost
+            raise UserError("no weights to add adapters to: the server was started anew; resume the training")
         return self._in_turn(lambda: self._take(with_factors(self.server.base, factors)))
 
     def _take(self, weights: Iterable[tuple[str, Tensor]]) -> Any:
