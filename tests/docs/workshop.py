@@ -112,5 +112,7 @@ def train_language() -> None:
     right = [{"prompt": f"{digit} 1", "completion": f"<answer> {digit + 1} </answer>"} for digit in range(4)] * 8
     Path("runs/reason").mkdir()
     Path("runs/reason/right-1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in right))
+    for name in ("sums", "stories"):
+        shutil.copy("runs/reason/right-1.jsonl", f"{name}.jsonl")
     rows = [{"prompt": f"say {word}", "answer": word} for word in WORDS]
     Path("prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
