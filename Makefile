@@ -98,7 +98,7 @@ EXAM := --task $(TAUGHT) --problems 500
 # Controls of GRPO, each with at least its CPU time: more of the same examples, and three rounds of expert iteration,
 # that is SFT on the right ones of as many samples as GRPO draws.
 MORE := total_steps=96000
-ROUND := total_steps=19200 agent.batch_size=64 task.max_completion_tokens=32
+ROUND := total_steps=19200 agent.batch_size=64 task.max_completion_tokens=40
 REASONERS := sft grpo more expert-1 expert-2 expert-3
 
 reason: $(REASON)/report.html  ## a tiny model learns by examples, then by reward, beside its controls; all in runs/reason
