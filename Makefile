@@ -93,7 +93,7 @@ walk: $(WALKER)  ## train a robot, ANYmal C unless TASK says another, to walk, e
 
 # ---- a tiny model that learns to reason, in the same way -----------------------------------------------------------
 
-TAUGHT := digit-sums
+TAUGHT ?= digit-sums
 EXAM := --task $(TAUGHT) --problems 500
 # Controls of GRPO, each with at least its CPU time: more of the same examples, and three rounds of expert iteration,
 # that is SFT on the right ones of as many samples as GRPO draws.
