@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from string import ascii_lowercase
 from typing import Annotated
 
 from gaitway_files.errors import UserError
-from gaitway_files.ranges import Checked, PositiveInt, Range, Share
+from gaitway_files.ranges import PositiveInt, Range, Share
 
 from .answers import TAGS, with_tags
-from .rows import Row, check_split
+from .generated import GeneratedSource, belongs
+from .rows import Row
 
-_TEST_SHARE = 10
-"""One problem in so many is kept for testing."""
 _OFF = 3
 """Fewest names off the way."""
 _LAST = 0.5
@@ -25,7 +23,7 @@ _LAST = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArrowSource(Checked):
+class ArrowSource(GeneratedSource):
     """Shuffled arrows, of which a place and so many hops lead to an end, where an arrow points at itself:
 
     | ca bd ee dd ab from c
@@ -48,7 +46,6 @@ class ArrowSource(Checked):
     impatience: Share = 0.75
     """Probability to give up after a hop, typically 0.5 to 0.8."""
     demonstrations: PositiveInt = 40_000
-    test_problems: PositiveInt = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,23 +58,12 @@ class ArrowSource(Checked):
                     "lie off the way; raise names, or ask for fewer hops"
                 )
 
-    def rows(self, split: str) -> list[Row]:
-        """Problems, each with ``prompt``, ``answer``, ``completion`` and ``level``."""
-        check_split(split)
-        count = self.demonstrations if split == "train" else self.test_problems
-        return list(islice(self._problems(split, f"rows/{split}"), count))
-
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """New problems without end."""
-        check_split(split)
-        return self._problems(split, f"stream/{split}/{seed}")
-
     def vocabulary(self) -> list[str]:
         """Every word of a prompt or demonstration."""
         names = ascii_lowercase[: self.names]
         return [*TAGS, "from", *names, *(start + end for start in names for end in names)]
 
-    def _problems(self, split: str, seed: str) -> Iterator[Row]:
+    def problems(self, split: str, seed: str) -> Iterator[Row]:
         rng = random.Random(f"gaitway arrows/{seed}")
         names = list(ascii_lowercase[: self.names])
         while True:
@@ -94,6 +80,6 @@ class ArrowSource(Checked):
             while gone < level and rng.random() >= self.impatience:
                 gone += 1
             prompt = f"{' '.join(arrows)} from {way[0]}"
-            if (zlib.crc32(prompt.encode()) % _TEST_SHARE == 0) == (split == "test"):
+            if belongs(prompt, split):
                 completion = with_tags(" ".join(way[: gone + 1]), way[gone])
                 yield {"prompt": prompt, "answer": way[-1], "completion": completion, "level": level}

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Annotated
 
-from gaitway_files.ranges import Checked, PositiveInt, Range, Share
+from gaitway_files.ranges import PositiveInt, Range, Share
 
 from .answers import ANSWER, END_ANSWER, TAGS, with_tags
-from .rows import Row, check_split
-
-_TEST_SHARE = 10
-"""One problem in so many is kept for testing."""
+from .generated import GeneratedSource, belongs
+from .rows import Row
 
 
 @dataclass(frozen=True, kw_only=True)
-class DigitSumSource(Checked):
+class DigitSumSource(GeneratedSource):
     """Digits whose sum modulo ten is asked for; demonstrations answer at once, or write the running sums first:
 
     | 3 4 2 4 4
@@ -38,31 +35,18 @@ class DigitSumSource(Checked):
     """Digits of a problem; with few of them hardly any problem is new."""
     thoughtful: Share = 0.05
     """Share of the demonstrations that write running sums, typically 0.01 to 0.2."""
-    demonstrations: PositiveInt = 20_000
-    test_problems: PositiveInt = 1000
-
-    def rows(self, split: str) -> list[Row]:
-        """Problems, each with ``prompt``, ``answer`` and ``completion``."""
-        check_split(split)
-        count = self.demonstrations if split == "train" else self.test_problems
-        return list(islice(self._problems(split, f"rows/{split}"), count))
-
-    def stream(self, split: str, seed: int) -> Iterator[Row]:
-        """New problems without end."""
-        check_split(split)
-        return self._problems(split, f"stream/{split}/{seed}")
 
     def vocabulary(self) -> list[str]:
         """Every word of a prompt or demonstration."""
         return [*TAGS, *map(str, range(10))]
 
-    def _problems(self, split: str, seed: str) -> Iterator[Row]:
+    def problems(self, split: str, seed: str) -> Iterator[Row]:
         rng = random.Random(f"gaitway digit sums/{seed}")
         while True:
             digits = [rng.randint(0, self.largest) for _ in range(self.digits)]
             thoughtful = rng.random() < self.thoughtful
             prompt = " ".join(map(str, digits))
-            if (zlib.crc32(prompt.encode()) % _TEST_SHARE == 0) != (split == "test"):
+            if not belongs(prompt, split):
                 continue
             sums = list(accumulate(digits, lambda total, digit: (total + digit) % 10))
             answer = str(sums[-1])
