@@ -26,10 +26,10 @@ OFFERED = {
     "validate": "gaitway.api",
     "play": "gaitway.api",
     "make_vec": "gaitway.api",
-    "Run": "gaitway.api",
-    "Policy": "gaitway.api",
-    "Bundle": "gaitway.api",
-    "Film": "gaitway.api",
+    "Run": "gaitway.handles",
+    "Policy": "gaitway.handles",
+    "Bundle": "gaitway.handles",
+    "Film": "gaitway.handles",
     "UserError": "gaitway_files.errors",
     "NotDone": "gaitway_files.errors",
 }
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from gaitway_files.errors import NotDone as NotDone
     from gaitway_files.errors import UserError as UserError
 
-    from .api import Bundle as Bundle
-    from .api import Film as Film
-    from .api import Policy as Policy
-    from .api import Run as Run
     from .api import evaluate as evaluate
     from .api import export as export
     from .api import load_run as load_run
@@ -51,6 +47,10 @@ if TYPE_CHECKING:
     from .api import play as play
     from .api import train as train
     from .api import validate as validate
+    from .handles import Bundle as Bundle
+    from .handles import Film as Film
+    from .handles import Policy as Policy
+    from .handles import Run as Run
 
 
 def __getattr__(name: str) -> object:
