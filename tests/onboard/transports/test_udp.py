@@ -51,13 +51,13 @@ def test_it_is_deployed(exported: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
         assert seen.fault is None and end.frames == []  # nothing is commanded before it is taken over
         config = ControllerConfig(ramp=0.2, fade=0.1, hold=0.1, settle=0.1, lower=0.2, damp=0.1, limits=PATIENT)
         still = (0.0, 0.0, 0.0)
-        report = drive(
-            robot, WavePolicy(contract), lambda time: still, 0.3, config=config, hardware=facts, say=told.append
-        )
+        policy = WavePolicy(contract, tamper=lambda targets: targets[::-1])  # a policy answers in the robot's order
+        report = drive(robot, policy, lambda time: still, 0.3, config=config, hardware=facts, say=told.append)
         robot.close()
     finally:
         end.close()
-    assert report.ok and report.cause == "finished" and report.policy_periods > 5
+    assert report.ok and report.cause == "finished", report.reason
+    assert report.policy_periods > 5
     assert any(stiff for _, stiff in end.frames) and not end.frames[-1][1]
     assert not [line for line in told if "no guardian" in line] and "guardian:" not in capfd.readouterr().err
 
