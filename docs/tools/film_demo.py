@@ -110,7 +110,7 @@ def film(program: str, bundle: Path, seconds: float, took: Callable[[Image.Image
     """Walk through the script and hand each picture to ``took``."""
     walker, port = BundleWalker(bundle), free_port()
     logging.getLogger("websockets").setLevel(logging.CRITICAL)  # connections that a browser opens and drops
-    with page(walker.name, "127.0.0.1", port, "filming URL") as server, tempfile.TemporaryDirectory() as profile:
+    with page(walker.title, "127.0.0.1", port, "filming URL") as server, tempfile.TemporaryDirectory() as profile:
         server.initial_camera.position, server.initial_camera.look_at = (1.25, -1.35, 0.65), (0.0, 0.0, 0.35)
         server.scene.configure_default_lights(cast_shadow=False)  # software rendering spends most of its time on them
         scene = Scene(walker.model, server, walker.base_qpos)

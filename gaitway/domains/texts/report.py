@@ -41,6 +41,8 @@ PANELS = (
     ("learn/loss", "loss [nats]", 1.0),
 )
 """Metrics of iterations that are drawn where runs have them, their labels and factors."""
+AS_MUCH = 1.25
+"""Most CPU time of a control, of the second run's, to count as equal in cost."""
 WINDOW = 5
 """Iterations over which curves are averaged."""
 
@@ -54,6 +56,8 @@ class ReportedRun:
     rows: list[dict[str, Any]]
     exams: list[dict[str, Any]]
     evaluations: dict[str, Evaluation]
+    began: str = ""
+    """Model with which it began, as its settings name it: maybe the folder of another run."""
 
     @property
     def name(self) -> str:
@@ -105,10 +109,7 @@ class LanguageReport:
         reached, least = after.measures[EXAMINED].value, before.measures[EXAMINED].value
         text = f"{task}: {name} is right in {_percent(reached)} of its likeliest answers, {start} in {_percent(least)}"
         if controls:
-            shares = [(control, e.measures[EXAMINED].value) for control, e in controls]
-            text += "; ".join(["", *(f"{control} in {_percent(share)}" for control, share in shares)])
-            ahead = reached - max(share for _, share in shares)
-            text += f": {_points(abs(ahead))} {'ahead of' if ahead >= 0 else 'behind'} the best of these"
+            text += self._beside(reached, name, [(control, e.measures[EXAMINED].value) for control, e in controls])
         own = self._own(task, before)
         if own:
             had = max(least, *(value for _, value in own))
@@ -119,6 +120,30 @@ class LanguageReport:
         if most:
             text += f". {most[-1]} of {start}, lucky guesses included: {_percent(before.measures[most[-1]].value)}"
         return f"{text}."
+
+    def _beside(self, reached: float, name: str, controls: list[tuple[str, float]]) -> str:
+        """Scores of the controls, and the distances to the best at equal cost and to the best that cost more."""
+        own, text = self._cost(name), ""
+        costs = {control: self._cost(control) / own if own else 1.0 for control, _ in controls}
+        for control, share in controls:
+            dear = f" with {costs[control]:.1f} times the CPU time" if costs[control] > AS_MUCH else ""
+            text += f"; {control} in {_percent(share)}{dear}"
+        equal = [share for control, share in controls if costs[control] <= AS_MUCH]
+        dearer = [share for control, share in controls if costs[control] > AS_MUCH]
+        told = [
+            f"{_distance(reached - max(shares))} the best {words}"
+            for shares, words in (
+                (equal, "of these at equal cost" if dearer else "of these"), (dearer, "of those that cost more"),
+            ) if shares
+        ]  # fmt: skip
+        return f"{text}: {', '.join(told)}"
+
+    def _cost(self, name: str) -> float:
+        """CPU minutes of training from the first run on: those of the runs that this one goes back to are counted."""
+        runs, cost = {run.name: run for run in self.runs[1:]}, 0.0
+        while (run := runs.pop(name, None)) is not None:
+            cost, name = cost + run.cpu_minutes, Path(run.began).name
+        return cost
 
     def _own(self, task: str, before: Evaluation) -> list[tuple[str, float]]:
         """Accuracies of the first run by other ways to ask it, each with its name."""
@@ -138,6 +163,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _distance(share: float) -> str:
+    return f"{_points(abs(share))} {'ahead of' if share >= 0.0 else 'behind'}"
+
+
 def _points(share: float) -> str:
     return f"{100 * share:.1f} points"
 
@@ -153,7 +182,9 @@ def read_runs(paths: Sequence[Path]) -> LanguageReport:
         for file in sorted((path / EVALUATIONS).glob("*.json")):
             evaluations[file.stem] = Evaluation.load(file)
         rows, exams = (_rows(path / name) for name in (METRICS, EXAMS))
-        runs.append(ReportedRun(path, run.record, rows, exams, evaluations))
+        config = run.config()
+        assert config.language is not None
+        runs.append(ReportedRun(path, run.record, rows, exams, evaluations, config.language.model))
     if not any(run.evaluations for run in runs):
         raise RunError(f"none of these runs was evaluated: gaitway evaluate {paths[0]} first, and so on")
     return LanguageReport(tuple(runs))
@@ -202,14 +233,15 @@ def _head(report: LanguageReport) -> Head:
     total = sum(run.cpu_minutes for run in report.runs)
     rows = [
         [
-            dotted(run.name, i), run.agent, _began(run), f"{run.record['steps']:,}", f"{run.cpu_minutes:.1f}",
+            dotted(run.name, i), run.agent, run.began, f"{run.record['steps']:,}", f"{run.cpu_minutes:.1f}",
             f"{run.record['wall_time_s'] / 60:.1f}", run.record["status"],
         ]
         for i, run in enumerate(report.runs)
     ]  # fmt: skip
     heads = ["run", "agent", "began with", "sequences", "CPU min", "wall min", "state"]
     text = (
-        "Brackets are 95 % intervals over problems. CPU minutes are those of training, evaluations on the way included."
+        "Brackets are 95 % intervals over problems. CPU minutes are those of training, evaluations on the way included, "
+        "and not the samples that a control learnt from."
     )
     return Head(
         f"Language runs on {first.record['task']}",
@@ -219,12 +251,6 @@ def _head(report: LanguageReport) -> Head:
         Table(heads, rows, ["", "", "", "num", "num", "num", ""]),
         note(text, "muted"),
     )
-
-
-def _began(run: ReportedRun) -> str:
-    config = RunFolder.open(run.path).config()
-    assert config.language is not None
-    return config.language.model
 
 
 def _scores(report: LanguageReport, task: str) -> Section:

@@ -37,6 +37,23 @@ def test_what_a_vote_or_a_beginning_finds_was_only_elicited():
         assert part in text
 
 
+def test_a_control_that_costs_more_is_told_apart():
+    """Rounds build on one another, so the second has cost what the first did, too."""
+    costs = {"sft": 1.0, "grpo": 2.0, "expert-1": 2.2, "expert-2": 2.2}
+    began = {"grpo": "runs/sft", "expert-1": "runs/sft", "expert-2": "runs/expert-1"}
+    right = {"sft": 1, "grpo": 8, "expert-1": 7, "expert-2": 9}
+    runs = [
+        ReportedRun(
+            Path("runs") / name, {"task": "t", "cpu_time_s": 60 * costs[name]}, [], [], {"t": evaluation(right[name])},
+            began.get(name, "tiny"),
+        )
+        for name in costs
+    ]  # fmt: skip
+    (text,) = LanguageReport(tuple(runs)).findings()
+    assert "expert-1 in 70.0 %;" in text and "expert-2 in 90.0 % with 2.2 times the CPU time" in text
+    assert "10.0 points ahead of the best of these at equal cost, 10.0 points behind the best of those" in text
+
+
 @pytest.mark.parametrize("begun", [9, 10])
 def test_nothing_is_added_to_what_a_beginning_finds(begun):
     sft = {"t": evaluation(1), "t-begun": evaluation(begun, prefill="<think>")}
