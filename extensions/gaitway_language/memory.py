@@ -189,15 +189,27 @@ def _gib(size: int) -> str:
 
 
 def _outline(options: LanguageOptions) -> tuple[nn.Module, Any]:
-    """The model without its weights, and its configuration."""
-    from transformers import AutoModelForCausalLM
+    """The model without its weights, and its configuration.
 
+    The last ones are kept: an estimate is asked for once for each way to save memory, and large models have many parts.
+    """
     config = read_config(options.model)
-    with torch.device("meta"):
-        try:
-            return AutoModelForCausalLM.from_config(config, trust_remote_code=False), config.get_text_config()
-        except ValueError as error:
-            raise ModelError(f"model {options.model!r} is no causal language model: {one_line(error)}") from error
+    words = config.to_json_string(use_diff=False)
+    if words not in _OUTLINES:
+        from transformers import AutoModelForCausalLM
+
+        with torch.device("meta"):
+            try:
+                model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+            except ValueError as error:
+                raise ModelError(f"model {options.model!r} is no causal language model: {one_line(error)}") from error
+        while len(_OUTLINES) >= 2:  # a model and its teacher
+            del _OUTLINES[next(iter(_OUTLINES))]
+        _OUTLINES[words] = model
+    return _OUTLINES[words], config.get_text_config()
+
+
+_OUTLINES: dict[str, nn.Module] = {}
 
 
 def _learnt(model: Any, options: LanguageOptions) -> int:

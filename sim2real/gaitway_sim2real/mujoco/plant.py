@@ -219,13 +219,15 @@ def _start_height(touch: float, contract: Contract, path: Path, reference: Path)
 
 def _touch_height(plant: Plant, contract: Contract) -> float:
     """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
-    ground = set(ground_geoms(plant.model))
+    ground, data = ground_geoms(plant.model), mujoco.MjData(plant.model)
     low, high = 0.0, 5.0
     for _ in range(40):
         height = (low + high) / 2
         pos, quat = start_pose(plant, height, np.zeros(1))
-        data = _posed(plant, contract, pos[0], quat[0])
-        touching = any(ground.intersection(pair) for pair in data.contact.geom)
+        _pose(plant, contract, data, pos[0], quat[0])
+        mujoco.mj_kinematics(plant.model, data)
+        mujoco.mj_collision(plant.model, data)
+        touching = bool(np.isin(data.contact.geom, ground).any())
         low, high = (height, high) if touching else (low, height)
     return high
 
@@ -243,8 +245,12 @@ def start_pose(plant: Plant, height: float, yaw: np.ndarray) -> tuple[np.ndarray
 def _posed(plant: Plant, contract: Contract, pos: np.ndarray, quat: np.ndarray) -> mujoco.MjData:
     """The default pose with the model's base at ``pos`` [m], turned by ``quat``."""
     data = mujoco.MjData(plant.model)
+    _pose(plant, contract, data, pos, quat)
+    mujoco.mj_fwdPosition(plant.model, data)
+    return data
+
+
+def _pose(plant: Plant, contract: Contract, data: mujoco.MjData, pos: np.ndarray, quat: np.ndarray) -> None:
     data.qpos[plant.base_qpos : plant.base_qpos + 3] = pos
     data.qpos[plant.base_qpos + 3 : plant.base_qpos + 7] = quat
     data.qpos[plant.joint_qpos] = contract.default_joint_pos
-    mujoco.mj_fwdPosition(plant.model, data)
-    return data
