@@ -62,7 +62,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seed", "random seed of --excite (default 0)", common.seed, default=0)
     parser.option("--log FILE.mcap", "record the flight", Path)
     parser.option(
-        "--limit NAME=VALUE", "change a safety limit; looser ones need --i-know; docs/deploy.md lists them", many=True
+        "--limit NAME=VALUE", "change a safety limit; looser ones need --i-know; docs/trips.md lists them", many=True
     )
     parser.switch("--auto", "stand up and start the policy without waiting for the operator")
     parser.switch("--yes", "do not ask before taking over")
