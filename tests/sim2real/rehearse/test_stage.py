@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +151,18 @@ def test_lies_end_in_damping(go2_bundle, name, mode, monkeypatch):
         monkeypatch.setattr(faults, "CONFIG", dataclasses.replace(faults.CONFIG, ramp=1.0, hold=0.1))
     trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble(name), mode, quirks=Settings().quirks)
     assert trial.failures() == []
+
+
+def test_the_page_has_every_fault_with_its_reasons_and_time():
+    page = (Path(__file__).parents[3] / "docs" / "rehearse.md").read_text("utf-8")
+    table = page[page.index("## The faults") :]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    said = sorted((name, reasons, within) for name, _, reasons, within in rows if name != "fault")
+    wanted = [
+        (each.name, ", ".join(f"`{cause}`" for cause in each.causes) or "none", f"{each.within:g} s" * bool(each.causes))
+        for each in TROUBLES
+    ]
+    assert said == sorted(wanted) and f"[{len(TROUBLES)} faults]" in page
 
 
 def test_what_shows_only_in_a_walk_is_not_asked_of_a_robot_that_stands(go2_bundle):
