@@ -159,7 +159,11 @@ def test_the_page_has_every_fault_with_its_reasons_and_time():
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     said = sorted((name, reasons, within) for name, _, reasons, within in rows if name != "fault")
     wanted = [
-        (each.name, ", ".join(f"`{cause}`" for cause in each.causes) or "none", f"{each.within:g} s" * bool(each.causes))
+        (
+            each.name,
+            ", ".join(f"`{cause}`" for cause in each.causes) or "none",
+            f"{each.within:g} s" * bool(each.causes),
+        )
         for each in TROUBLES
     ]
     assert said == sorted(wanted) and f"[{len(TROUBLES)} faults]" in page
