@@ -1,4 +1,4 @@
-"""A shop whose prices a model asks for, as docs/language.md shows it."""
+"""A shop whose prices a model asks for, as docs/language_environments.md shows it."""
 
 from gaitway_tasks.language.env import EnvironmentSource, ToolEnv, Turn
 from gaitway_tasks.language.spec import LanguageTask
