@@ -36,7 +36,8 @@ class Talk:
         task = loaded.task
         if system is None:
             system = task.system_prompt if task else ""
-        self.conversation = Conversation(loaded.tokenizer, system, stop_tokens(loaded.model))
+        template = task.chat_template_kwargs if task else None
+        self.conversation = Conversation(loaded.tokenizer, system, stop_tokens(loaded.model), template=template)
         self.max_tokens = max_tokens or (task.max_completion_tokens if task else MAX_TOKENS)
         self.alone = alone or is_tiny(source)  # those have only ever seen first messages
         self.messages: list[dict[str, str]] = []

@@ -188,6 +188,28 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
     assert world.sampling.stop_tokens == (tokenizer.eos_token_id, first, 5)
 
 
+def test_chat_sets_the_variables_of_the_template_that_training_set(tmp_path, capsys):
+    from gaitway_language.model import build_model, save_model
+    from gaitway_language.options import TinyModel
+    from gaitway_language.tokenizer import build_tokenizer
+
+    from gaitway.domains.texts.talk import Talk
+
+    tokenizer = build_tokenizer(["one two"])
+    tokenizer.chat_template = tokenizer.chat_template.replace("{{", "{{ 'two two ' if doubly else '' }}{{", 1)
+    sizes = TinyModel(hidden_size=16, heads=2, layers=1, intermediate_size=16, max_positions=64)
+    save_model(build_model(sizes, tokenizer, 0), tokenizer, tmp_path / "model")
+    rows, run = tmp_path / "rows.jsonl", tmp_path / "run"
+    rows.write_text('{"prompt": "one", "completion": "two"}\n' * 8)
+    words = ["--agent", "sft", "--model", str(tmp_path / "model"), "--out", str(run), "--quiet", "total_steps=4"]
+    words += ["agent.batch_size=4", "task.max_completion_tokens=8", "task.max_prompt_tokens=16"]
+    words += ["evaluation_episodes=1"]
+    assert ours(["train", rows, *words, "task.chat_template_kwargs={doubly: true}"], capsys)[0] == 0
+    prompts = [Talk(str(source)).conversation.prompt("one") for source in (run, tmp_path / "model")]
+    doubled, plain = map(tokenizer.decode, prompts)
+    assert (doubled.count("two"), plain.count("two")) == (2, 0)
+
+
 def test_export_is_a_plain_folder(grpo, tmp_path, capsys):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
