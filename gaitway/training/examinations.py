@@ -26,8 +26,8 @@ class Examinations:
         self.config, self.run, self.learner = config, run, learner
         self.wanted = config.until == "good"
         self.every = Every(config.examination_interval, learner.steps)
-        self.missing = "it was never examined"
-        """Result of the newest examination."""
+        self.newest = "the policy was never examined"
+        """Outcome of the newest examination."""
         if self.wanted:
             self.examine = config.domain.examiner(config)
             path = run.path / EXAMINATIONS
@@ -44,6 +44,7 @@ class Examinations:
         found = self.examine(self.learner)
         cpu = time.process_time() - began
         self.run.append_examination({"steps": steps, "wall_s": wall, "cpu_s": round(cpu, 3), **found.to_dict()})
-        twice, self.held, self.missing = self.held and found.passed, found.passed, found.words()
-        say(f"examination after {steps:,} steps: {self.missing}{', twice in a row' if twice else ''}")
+        twice, self.held = self.held and found.passed, found.passed
+        self.newest = f"examination after {steps:,} steps {found.words()}{', twice in a row' if twice else ''}"
+        say(self.newest)
         return twice and steps >= self.config.least_steps

@@ -143,7 +143,7 @@ def _learn(
     told = stop.signal.name if stop.signal else "another process"
     _print_ending(run, config, saved, "" if finished else f"interrupted by {told}")
     if finished and examinations.wanted and not good:
-        print(f"not good after {learner.steps:,} steps: {examinations.missing}")
+        print(f"not good after {learner.steps:,} steps: {examinations.newest}")
     return 0 if finished else stop.exit_code
 
 

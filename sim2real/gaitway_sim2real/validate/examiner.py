@@ -81,22 +81,24 @@ class Check:
         return cls(scenario=scenario.name, robots=scenario.envs, check=check)
 
     def words(self) -> str:
-        """Check in words, for example "clearance turning 2.1 of 3.6 cm"."""
+        """Check in words, for example "clearance in turning 2.1 cm (limit 3.6 cm)"."""
         metric, value, limit = METRICS[self.check.metric], self.check.value, self.check.limit
         where = self.scenario.removeprefix("gait_").replace("_", " ")
         if self.check.where:
-            return f"{self.check.sentence()} {where}"
+            return f"{self.check.sentence()} in {where}"
         if self.check.metric == "falls":
-            return f"{round(value * self.robots)} of {self.robots} robots fall {where}"
-        what = f"{metric.title.lower()} {where}"
+            return f"{round(value * self.robots)} of {self.robots} robots fell in {where}"
+        what = f"{metric.title.lower()} in {where}"
         if np.isnan(value):
             return f"{what} not measured"
         factor, unit = {"m": (100.0, "cm")}.get(metric.unit, (1.0, metric.unit))
         if metric.percent:
             factor, unit = 100.0, "%"
         if unit in ("cm", "%"):
-            return f"{what} {factor * value:.1f} of {factor * limit:.1f} {unit}"
-        return f"{what} {rounded(value)} of {rounded(limit)} {unit}".rstrip()
+            found, bound = f"{factor * value:.1f} {unit}", f"{factor * limit:.1f} {unit}"
+        else:
+            found, bound = f"{rounded(value)} {unit}".rstrip(), f"{rounded(limit)} {unit}".rstrip()
+        return f"{what} {found} (limit {bound})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,15 +123,15 @@ class Examination:
         return sorted(failed, key=lambda row: 0.0 if np.isnan(row.check.value) else row.check.used, reverse=True)
 
     def words(self) -> str:
-        """Summary of the failed checks: the worst of each metric, the worst metric first."""
+        """Outcome with the failed checks: the worst of each metric, the worst metric first."""
         missing = self.missing()
         if not missing:
-            return f"all {len(self.checks)} checks hold, with {MARGIN:.0%} to spare"
+            return f"passed: all {len(self.checks)} checks hold, with {MARGIN:.0%} to spare"
         metrics = list(dict.fromkeys(check.check.metric for check in missing))[:SHOWN]
         worst = [next(check for check in missing if check.check.metric == metric) for metric in metrics]
         more = f"; and {len(missing) - len(worst)} more" if len(missing) > len(worst) else ""
         more += "; the rest was not examined" if self.left_out else ""
-        return f"missing {'; '.join(check.words() for check in worst)}{more}"
+        return f"failed: {'; '.join(check.words() for check in worst)}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in which NaN is None."""

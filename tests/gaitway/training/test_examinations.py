@@ -65,9 +65,9 @@ def test_what_is_missing_is_said_on_the_way_and_at_the_bound(tmp_path, monkeypat
     lines = capsys.readouterr().out.splitlines()
     assert any("256 steps at the latest" in line for line in lines[:3])
     first, second = [line for line in lines if line.startswith("examination after")]
-    assert "after 128 steps: all 1 checks hold" in first and "twice" not in first
-    assert second == "examination after 256 steps: missing drift standing 0.200 of 0.045 m/s"
-    assert lines[-1] == "not good after 256 steps: missing drift standing 0.200 of 0.045 m/s"
+    assert "after 128 steps passed: all 1 checks hold" in first and "twice" not in first
+    assert second == "examination after 256 steps failed: drift in standing 0.200 m/s (limit 0.045 m/s)"
+    assert lines[-1] == f"not good after 256 steps: {second}"
     assert RunFolder.open(tmp_path / "run").record["reason"] == "total_steps"
 
 

@@ -151,21 +151,21 @@ def test_what_is_missing_comes_worst_first() -> None:
     )
     assert not found.passed
     assert [row.words() for row in found.missing()] == [
-        "clearance turning 2.1 of 3.3 cm",
-        "linear velocity error command grid 0.171 of 0.150 m/s",
-        "clearance forward slow 2.9 of 3.3 cm",
-        "dragging feet sideways 2.0 of 1.8 %",
+        "clearance in turning 2.1 cm (limit 3.3 cm)",
+        "linear velocity error in command grid 0.171 m/s (limit 0.150 m/s)",
+        "clearance in forward slow 2.9 cm (limit 3.3 cm)",
+        "dragging feet in sideways 2.0 % (limit 1.8 %)",
     ]
     line = found.words()
-    assert line.index("clearance turning") < line.index("command grid") < line.index("dragging") and "1 more" in line
-    assert found.to_dict()["missing"][0] == "clearance turning 2.1 of 3.3 cm"
+    assert line.index("clearance in turning") < line.index("command grid") < line.index("dragging") and "1 more" in line
+    assert found.to_dict()["missing"][0] == "clearance in turning 2.1 cm (limit 3.3 cm)"
 
 
 def test_a_fall_and_a_number_that_is_not_there_are_missing() -> None:
     fell, nothing = check("standing", "falls", 0.25, 0.0), check("gait_turning", "slip", math.nan, 0.1)
     corner = Check.of(BY_NAME["stops"], CORNERS, 1.0, ("(1, 1, -1)",))
-    assert corner.words() == "falls at (1, 1, -1) stops" and not corner.check.passed
-    assert fell.words() == "3 of 12 robots fall standing" and nothing.words() == "slip turning not measured"
+    assert corner.words() == "falls at (1, 1, -1) in stops" and not corner.check.passed
+    assert fell.words() == "3 of 12 robots fell in standing" and nothing.words() == "slip in turning not measured"
     assert not fell.check.passed and not nothing.check.passed
     assert Examination(seed=0, checks=(nothing, fell)).missing() == [fell, nothing]
     held = Examination(seed=0, checks=(check("standing", "falls", 0.0, 0.0),))
