@@ -240,8 +240,8 @@ def _head(report: LanguageReport) -> Head:
     ]  # fmt: skip
     heads = ["run", "agent", "began with", "sequences", "CPU min", "wall min", "state"]
     text = (
-        "Brackets are 95 % intervals over problems. CPU minutes are those of training with its evaluations, without the "
-        "samples that a control learnt from."
+        "Brackets are 95 % intervals over problems. CPU minutes are those of training with its evaluations, without "
+        "the samples that a control learnt from."
     )
     return Head(
         f"Language runs on {first.record['task']}",
