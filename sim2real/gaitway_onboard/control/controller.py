@@ -56,7 +56,7 @@ ABOUT = {
     Mode.RAMP: "standing up",
     Mode.HOLD: "in the default pose",
     Mode.POLICY: "the policy drives",
-    Mode.SETTLE: "the policy stands still, before the end",
+    Mode.SETTLE: "the policy stands until the robot is lowered",
     Mode.LOWER: "sinking",
 }
 

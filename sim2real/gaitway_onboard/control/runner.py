@@ -126,7 +126,7 @@ class _WatchedLoop(Loop):
     def watched(self, guardian: Guardian, now: float) -> None:
         """Lower a robot that would not be damped any more if this process died."""
         if (trouble := guardian.trouble) is not None:
-            self.controller.abandon("guardian", f"{trouble}: nothing would damp the robot if this one ended", now)
+            self.controller.abandon("guardian", f"{trouble}: nothing would damp the robot if the controller died", now)
 
 
 class ThreadExecutor:
