@@ -25,7 +25,7 @@ from evaluate import FIRST_SEED, SECONDS, Score, scores
 
 TARGETS = {  # linear [m/s], yaw [rad/s], falls, wall [s]
     "velocity-flat-anymal-c": (0.10, 0.10, 0.01, 100.0),
-    "velocity-flat-anymal-c-blind": (0.15, 0.15, 0.01, 240.0),
+    "velocity-flat-anymal-c-blind": (0.15, 0.10, 0.01, 240.0),
 }
 STEPS = {"velocity-flat-anymal-c-blind": 5_500_000}  # what fits the time; the preset trains longer, for its verdict
 PRESETS = {"velocity-flat-anymal-c": "sprint", "velocity-flat-anymal-c-blind": "cpu"}
