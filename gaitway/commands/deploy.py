@@ -326,7 +326,7 @@ def _summary(report: LoopReport, log: Path | None, incomplete: str | None) -> st
         lines.append(f"loop: {report.timing.summary()}; {report.overruns} late")
         lines += [f"note: {note}" for note in report.timing.notes]
     if incomplete is not None:
-        lines.append(f"NOT ALL IS RECORDED: {incomplete}")
+        lines.append(f"RECORDING INCOMPLETE: {incomplete}")
     if log is not None:
         lines.append(f"flight: {log} (gaitway replay {log})")
     return "\n".join(lines)

@@ -94,7 +94,7 @@ class _WatchedLoop(Loop):
         self.send(command)
         if self.recorded and (missing := controller.log.incomplete) is not None:
             self.recorded = False
-            controller.note("drop", f"NOT ALL IS RECORDED from here on: {missing}", now)
+            controller.note("drop", f"RECORDING INCOMPLETE from here on: {missing}", now)
         self.watch.end()
         self.taken(now)
 

@@ -120,7 +120,7 @@ def test_a_flight_that_is_not_whole_is_exit_code_one(
     assert "NOT ALL" not in capsys.readouterr().out
     assert main([*words, str(tmp_path / "cut.mcap"), "--auto"]) == 1
     said = capsys.readouterr().out
-    assert "ENDED: finished\nNOT ALL IS RECORDED: the recorder of flight" in said and "ended with code -9" in said
+    assert "ENDED: finished\nRECORDING INCOMPLETE: the recorder of flight" in said and "ended with code -9" in said
 
 
 @pytest.fixture

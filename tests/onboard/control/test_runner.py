@@ -224,8 +224,8 @@ def test_what_is_not_recorded_is_said_once_when_it_happens_and_the_robot_is_driv
     log, said = LossyLog(), []  # type: ignore[var-annotated]
     robot = play(contract, WavePolicy(contract), flight=log, say=said.append)
     assert robot.report.ok and robot.report.cause == "finished" and log.frames > 150
-    lines = [line for line in said if "NOT ALL IS RECORDED" in line]
-    assert lines == ["NOT ALL IS RECORDED from here on: the disk is full"] and ("drop", lines[0]) in log.events
+    lines = [line for line in said if "RECORDING INCOMPLETE" in line]
+    assert lines == ["RECORDING INCOMPLETE from here on: the disk is full"] and ("drop", lines[0]) in log.events
     assert said.index(lines[0]) < said.index("policy: the policy drives")
 
 
