@@ -45,10 +45,10 @@ GROUPS = {
         "gaitway_onboard.bundle.contract": "what a bundle says of itself",
         "gaitway_onboard.bundle.verdict": "what validation said of it",
         "gaitway_onboard.control.loop": "the loop that drives a robot",
-        "gaitway_onboard.transports.open": "robots on their wire, by name",
+        "gaitway_onboard.transports.open": "transports of robots, by name",
         "gaitway_onboard.estimation.estimators": "estimators, by name",
         "gaitway_onboard.flight.reading": "flight recordings",
-        "gaitway_files.hardware": "how a robot is driven over its wire",
+        "gaitway_files.hardware": "facts about a robot that its transport needs",
     },
 }
 
