@@ -25,7 +25,7 @@ from .runs.rows import parse_rows
 from .training.interrupt import StopRequest, stop_requests
 
 ATTEMPTS = 3
-"""Number of times that a run is continued after its process was killed, before it counts as failed."""
+"""Most starts of a run: one whose process was killed is continued, and killed at its last start it counts as failed."""
 POLL_S = 0.2
 
 
