@@ -42,7 +42,7 @@ PANELS = (
 )
 """Metrics of iterations that are drawn where runs have them, their labels and factors."""
 AS_MUCH = 1.25
-"""Most CPU time of a control, of the second run's, to count as equal in cost."""
+"""Most CPU time of a control, of the second run's, to count as costing no more."""
 WINDOW = 5
 """Iterations over which curves are averaged."""
 
@@ -122,7 +122,7 @@ class LanguageReport:
         return f"{text}."
 
     def _beside(self, reached: float, name: str, controls: list[tuple[str, float]]) -> str:
-        """Scores of the controls, and the distances to the best at equal cost and to the best that cost more."""
+        """Scores of the controls, and the distances to the best that cost no more and to the best that cost more."""
         own, text = self._cost(name), ""
         costs = {control: self._cost(control) / own if own else 1.0 for control, _ in controls}
         for control, share in controls:
@@ -133,7 +133,7 @@ class LanguageReport:
         told = [
             f"{_distance(reached - max(shares))} the best {words}"
             for shares, words in (
-                (equal, "of these at equal cost" if dearer else "of these"), (dearer, "of those that cost more"),
+                (equal, "of those that cost no more" if dearer else "of these"), (dearer, "of those that cost more"),
             ) if shares
         ]  # fmt: skip
         return f"{text}: {', '.join(told)}"

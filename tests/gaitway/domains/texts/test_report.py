@@ -51,7 +51,7 @@ def test_a_control_that_costs_more_is_told_apart():
     ]  # fmt: skip
     (text,) = LanguageReport(tuple(runs)).findings()
     assert "expert-1 in 70.0 %;" in text and "expert-2 in 90.0 % with 2.2 times the CPU time" in text
-    assert "10.0 points ahead of the best of these at equal cost, 10.0 points behind the best of those" in text
+    assert "10.0 points ahead of the best of those that cost no more, 10.0 points behind the best of those" in text
 
 
 @pytest.mark.parametrize("begun", [9, 10])
