@@ -103,8 +103,8 @@ class Collector:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.observations = None if state["observations"] is None else state["observations"][0]
-        (env_state,) = state["envs"]
-        self.env.load_state_dict(env_state)  # type: ignore[attr-defined]
+        for env_state in state["envs"]:  # none of a process that was not there
+            self.env.load_state_dict(env_state)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self.env.close()

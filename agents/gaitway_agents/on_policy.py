@@ -59,7 +59,8 @@ class OnPolicyTrainer:
             raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
         if config.learning_rate_final is not None and not (config.anneal_steps or total_steps):
             raise UserError("learning_rate_final needs total_steps: how long the training over which to anneal is")
-        _check_distributed(config)
+        if distributed.size() > 1 and (name := undistributed(config)) is not None:
+            raise UserError(f"{name} is not for several processes: train in one, or use plain PPO")
         self.source, self.num_envs = source, source.num_envs
         self.config, self.total_steps = config, total_steps
         self.device = source.device
@@ -237,8 +238,9 @@ class OnPolicyTrainer:
         return actor_of(self.mature_policy, self._canonical)
 
     def pop_episodes(self) -> list[Episode]:
+        """Episodes that ended since the last call; in the first of several processes those of all."""
         episodes, self._episodes = self._episodes, []
-        return episodes
+        return [episode for part in distributed.gathered(episodes) for episode in part]
 
     def initial_memory(self, num_envs: int) -> Observation:
         return self.policy.initial_memory(num_envs)
@@ -253,15 +255,19 @@ class OnPolicyTrainer:
         return policy.head.to_env(policy.head.mode(distribution)), memory
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the training depends on."""
+        """Everything that the rest of the training depends on; of several processes, their common part and its own."""
         return {
             "policy": self.policy.state_dict(),
             "average": None if self._average is None else self._average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             **{name: None if (part := getattr(self, name)) is None else part.state_dict() for name in OPTIONAL},
-            "generator": self.generator.get_state(),
             "steps": self.steps,
-        } | self.source.state_dict()
+        } | self.own_state()
+
+    def own_state(self) -> dict[str, Any]:
+        """Part of the state that each of several processes has for itself."""
+        scaler = None if self.reward_scaler is None else self.reward_scaler.state_dict()
+        return {"generator": self.generator.get_state(), "reward_scaler": scaler} | self.source.state_dict()
 
     def load_policy(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
@@ -274,28 +280,29 @@ class OnPolicyTrainer:
         for name in OPTIONAL:
             if (part := getattr(self, name)) is not None:
                 part.load_state_dict(state[name])
-        same_kind = len(state["generator"]) == len(self.generator.get_state())
-        if distributed.rank() == 0 and same_kind:
-            self.generator.set_state(state["generator"])
-        else:  # the first process's, which no other may explore like, or that of another kind of device
+        generator = state["generator"]
+        if generator is not None and len(generator) == len(self.generator.get_state()):
+            self.generator.set_state(generator)
+        else:  # of a process that was not there, or of another kind of device
             self.generator.manual_seed(self.generator.initial_seed() + state["steps"])
         self.steps = state["steps"]
         self._publish()
         self.source.load_state_dict(state)
 
 
-def _check_distributed(config: PPOConfig) -> None:
-    """Refuse, among several processes, settings whose updates would differ from process to process."""
-    if distributed.size() == 1:
-        return
-    for name, asked in (
-        ("a trust region", isinstance(config.optimizer, TrustRegionConfig)),
-        ("optimizer.critic", config.optimizer.critic is not None),
-        ("model.dreamer.percentile_scaling", config.model.dreamer.percentile_scaling),
-        ("decoupled", config.decoupled),
-    ):
-        if asked:
-            raise UserError(f"{name} is not for several processes: train in one, or use plain PPO")
+def undistributed(config: PPOConfig) -> str | None:
+    """Setting that keeps several processes from learning as one, since their updates would differ; None if none does.
+
+    >>> undistributed(PPOConfig(decoupled=True))
+    'decoupled'
+    """
+    asked = {
+        "optimizer (a trust region)": isinstance(config.optimizer, TrustRegionConfig),
+        "optimizer.critic": config.optimizer.critic is not None,
+        "model.dreamer.percentile_scaling": config.model.dreamer.percentile_scaling,
+        "decoupled": config.decoupled,
+    }
+    return next((name for name, there in asked.items() if there), None)
 
 
 def make_optimizer(

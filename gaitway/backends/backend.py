@@ -26,6 +26,8 @@ class Backend(ABC):
 
     settings: ClassVar[tuple[str, ...]] = ("physics",)
     """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need; ``physics`` is MuJoCo's."""
+    shares_cores: ClassVar[bool] = False
+    """True if presets for a few cores give each of two cores a process."""
     gpu: ClassVar[bool] = False
     """True if it simulates on a GPU where there is one; the agent then learns there too."""
     portable: ClassVar[bool] = True

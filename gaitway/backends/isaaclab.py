@@ -155,6 +155,11 @@ class IsaacLab(Backend):
                 f"agent {config.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's "
                 "own scripts for rsl_rl"
             )
+        if config.processes > 1:
+            raise ConfigError(
+                f"processes={config.processes}: several processes with Isaac Lab are torchrun's, with --distributed; "
+                "use processes=1"
+            )
         if config.agent.decoupled:
             raise ConfigError(
                 f"agent {config.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on "

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class Mujoco(Backend):
+    shares_cores = True
+
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_mujoco
 

@@ -31,6 +31,7 @@ AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.v
 """The classes of agents' settings."""
 LEAST = {
     "num_envs": 1,
+    "processes": 1,
     "num_threads": 0,
     "total_steps": 1,
     "evaluation_episodes": 0,
@@ -72,6 +73,8 @@ class TrainConfig:
     """Steps before which an examination does not end the training."""
     examination_interval: int = 500_000
     """Steps between examinations, with ``until`` "good"; typically 0.5 to 5 million."""
+    processes: int = 1
+    """Processes that train together on this machine, each with an equal part of the environments; typically 1 or 2."""
     num_threads: int = 0
     """Threads that step environments, or run a language model's operations; 0 uses every core."""
     evaluation_episodes: int = 0

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
     from gaitway_agents.trainer import Learner, Trainer
     from gaitway_sim2real.validate.examiner import Examination
+    from gaitway_sim2real.validate.trial import Trial
     from gymnasium.vector import VectorEnv
     from numpy.typing import NDArray
     from torch import nn
@@ -172,6 +173,10 @@ class Domain(ABC):
 
     def examiner(self, config: Config) -> Callable[[Learner], Examination]:
         """Examiner of a learner's policy, for configurations that pass :meth:`check_examination`."""
+        raise NotImplementedError
+
+    def judge(self, config: Config) -> Callable[[Learner, int, Sequence[str]], Trial]:
+        """The whole suite on a learner's policy: its ``n``-th trial, from 0 on, with the scenarios to run first."""
         raise NotImplementedError
 
     def start(self, config: Config) -> None:  # noqa: B027

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gaitway_agents.registry import ENVIRONMENTS, Algorithm
@@ -49,6 +51,7 @@ class Environments(Plays, Domain):
 
     def check(self, config: TrainConfig) -> None:
         super().check(config)
+        _check_processes(config)
         from gaitway_agents.presets import PPOConfig
         from gaitway_agents.rsl_rl.config import RslRlConfig
 
@@ -95,8 +98,8 @@ class Environments(Plays, Domain):
     def trainer(self, config: TrainConfig, num_envs: int | None = None) -> Trainer:
         from gaitway_agents.core import distributed
 
-        seed = config.seed + PROCESS_SEEDS * distributed.rank()
-        return self.trainer_in(self.make_env(config, num_envs or config.num_envs, seed), config, seed)
+        seed, own = config.seed + PROCESS_SEEDS * distributed.rank(), part_of(config)
+        return self.trainer_in(self.make_env(own, num_envs or own.num_envs, seed), own, seed)
 
     def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
         from gaitway_agents.registry import load
@@ -125,6 +128,28 @@ class Environments(Plays, Domain):
         torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
         trainer = self.trainer(config)
         return trainer, EpisodeEvaluator(config, run, trainer)
+
+
+def part_of(config: TrainConfig) -> TrainConfig:
+    """The configuration of one of its processes: an equal part of environments and threads."""
+    if (count := config.processes) == 1:
+        return config
+    threads = max(1, (config.num_threads or len(os.sched_getaffinity(0))) // count)
+    return replace(config, processes=1, num_envs=config.num_envs // count, num_threads=threads)
+
+
+def _check_processes(config: TrainConfig) -> None:
+    from gaitway_agents.on_policy import undistributed
+    from gaitway_agents.presets import PPOConfig
+
+    if (count := config.processes) == 1:
+        return
+    if not isinstance(config.agent, PPOConfig):
+        raise ConfigError(f"processes={count}: agent {config.algorithm!r} learns in one process; use processes=1")
+    if (name := undistributed(config.agent)) is not None:
+        raise ConfigError(f"processes={count}: agent.{name} is for a single process; use processes=1 or leave it out")
+    if config.num_envs % count:
+        raise ConfigError(f"processes={count}: num_envs={config.num_envs} cannot be shared equally; use a multiple")
 
 
 def _check_rollout(config: TrainConfig, agent: Any) -> None:

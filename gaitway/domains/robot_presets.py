@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -65,6 +66,10 @@ EVALUATION_EPISODES = 64
 """Deterministic episodes at the end of a robot's training which take seconds in MuJoCo."""
 
 
+WORTH_STEPS, WORTH_ENVS = 1_000_000, 128
+"""Size of a training from which a second process, which takes seconds to start, pays."""
+
+
 def robot_settings(task: Task, learner: Any, request: Request, device: torch.device) -> dict[str, Any]:
     """Fields of ``TrainConfig``; ``learner`` are the agent's own settings, which PPO's are replaced by."""
     preset = None if request.preset == ISAACLAB3 else request.preset
@@ -80,7 +85,27 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
     if preset is not None and not _has_hidden_velocity(task):
         learner = _without_estimator(learner)
     settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
+    if preset is not None and backend(request.world).shares_cores:
+        settings = _on_all_cores(settings, request)
     return backend(request.world).defaults(settings, task, preset=preset is not None)
+
+
+def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
+    """``settings`` for two processes where there are two cores, and the training is long enough.
+
+    Threads of one process would wait for each other: half of an iteration is Python's.
+    """
+    asked = {name: request.asked(name) for name in ("processes", "num_envs", "total_steps")}
+    envs, steps = asked["num_envs"] or settings["num_envs"], asked["total_steps"] or settings["total_steps"]
+    pays = (
+        len(os.sched_getaffinity(0)) > 1 and request.agent == "ppo" and not request.asked("agent.decoupled")
+        and steps >= WORTH_STEPS and envs >= WORTH_ENVS and envs % 2 == 0
+    )  # fmt: skip
+    count = asked["processes"] or (2 if pays else 1)
+    if count == 1:
+        return settings
+    agent = settings["agent"]
+    return settings | {"processes": count, "agent": replace(agent, optimizer=replace(agent.optimizer, workers=1))}
 
 
 def isaac_lab_settings(task: Task, *, newer: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner
     from gaitway_sim2real.validate.examiner import Examination
+    from gaitway_sim2real.validate.trial import Trial
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
     from torch import nn
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from ..runs.folder import RunFolder
     from ..training.evaluator import Evaluator
     from ..training.tracking import RobotMeasures
+
+
+TRIAL_SEED, TRIALS = 1_000_000, 1_000
+"""Seed of the suite's first trial of a training with seed 0, and seeds for each training: no verdict's own, which is 0
+unless its user says otherwise, so a policy is not chosen by the draws that it is judged on."""
 
 
 class Robots(Environments):
@@ -166,6 +172,17 @@ class Robots(Environments):
         examine = Examiner(task, seed=seed, threads=config.num_threads)
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
+    def judge(self, config: TrainConfig) -> Callable[[Learner, int, Sequence[str]], Trial]:
+        from gaitway_sim2real.validate.trial import tried
+
+        task, first_seed = _estimating(config.task), TRIAL_SEED + config.seed * TRIALS
+
+        def judge(learner: Learner, number: int, first: Sequence[str]) -> Trial:
+            actor = learner.actor()  # type: ignore[attr-defined]
+            return tried(task, actor, seed=first_seed + number, first=first, processes=config.num_threads)
+
+        return judge
+
     def preflight(self, config: TrainConfig) -> TrainConfig:
         """As in other environments, where the simulator may be started to try."""
         return super().preflight(config) if backend(config.world).preflight(config) else config
@@ -207,8 +224,8 @@ class Robots(Environments):
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         if config.until == "good":
             yield (
-                f"training ends when all checks of an examination pass twice in a row, after {config.total_steps:,} "
-                "steps at the latest"
+                "training ends when a policy passes an examination and then the whole suite, after "
+                f"{config.total_steps:,} steps at the latest"
             )
         yield from backend(config.world).notes(config, continued=continued)
 

@@ -16,6 +16,14 @@ NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 DISK_ERRORS = (*DISK_FULL, *NO_PERMISSION)
 
 
+class NoSpace(RunError):
+    """A disk that is full; ``reason`` says so in a few words."""
+
+    def __init__(self, path: Path):
+        self.reason = f"no space left to write {path}"
+        super().__init__(f"{self.reason}: free some, or choose another disk with --out")
+
+
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """:func:`gaitway_files.writing.write_file`; an :class:`OSError` becomes a :class:`RunError`."""
     try:
@@ -83,7 +91,7 @@ def disk_error(path: Path, error: OSError) -> RunError:
     """One sentence on why ``path`` cannot be written and what to do about it."""
     number = error.errno
     if number in DISK_FULL:
-        return RunError(f"no space left to write {path}: free some, or choose another disk with --out")
+        return NoSpace(path)
     if number in NO_PERMISSION:
         return RunError(f"no permission to write {path}: choose another folder with --out, or change its permissions")
     if number in (errno.ENOTDIR, errno.EEXIST):

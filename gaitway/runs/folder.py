@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ..config.overrides import CONFIG_FILE, changes, read_tree
 from ..config.train_config import TrainConfig, dump, load
 from ..errors import RunError
 from . import provenance
-from .files import disk_error, make_folder, write_tensors_atomically, write_text_atomically
+from .files import NoSpace, disk_error, make_folder, write_tensors_atomically, write_text_atomically
 from .lock import LOCK, RunLock
 from .rows import RunWarning, parse_rows
 
@@ -169,13 +169,26 @@ class RunFolder:
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save_checkpoint(self, state: dict[str, Any], keep: int) -> Path:
-        """Write ``state`` (with its ``steps``) and keep the newest ``keep`` checkpoints."""
+    def save_checkpoint(self, state: dict[str, Any], keep: int, kept: Collection[int] = ()) -> Path:
+        """Write ``state`` (with its ``steps``); keep the newest ``keep`` checkpoints, and those after ``kept`` steps.
+
+        On a full disk, those give way to the new one, the oldest first, with a warning.
+        """
         path = self.path / CHECKPOINTS / f"step_{state['steps']:012d}.pt"
         self.lock.check()
-        write_tensors_atomically(path, {"gaitway_run": RUN_FORMAT, **state})
+        while True:
+            try:
+                write_tensors_atomically(path, {"gaitway_run": RUN_FORMAT, **state})
+                break
+            except NoSpace as error:
+                spare = self.checkpoints()[:-1]
+                if not spare:
+                    raise
+                spare[0].unlink(missing_ok=True)
+                warnings.warn(f"{error.reason}: {spare[0]} gives way to it", RunWarning, stacklevel=2)
         for old in self.checkpoints()[:-keep]:
-            old.unlink(missing_ok=True)
+            if steps_of(old) not in kept:
+                old.unlink(missing_ok=True)
         return path
 
     def set_aside_after(self, path: Path) -> None:
@@ -211,6 +224,11 @@ class RunFolder:
                     warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
             else:
                 return None
+
+
+def steps_of(checkpoint: Path) -> int:
+    """Steps of the training after which a checkpoint file was written."""
+    return int(checkpoint.stem.removeprefix("step_"))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -308,7 +326,7 @@ def _read_record(path: Path) -> dict[str, Any]:
 _KINDS = {
     "status": str, "reason": str, "steps": int, "total_steps": int, "iterations": int, "wall_time_s": float,
     "cpu_time_s": float, "time_s": dict, "task": str, "algorithm": str, "world": str, "seed": int, "config": dict,
-    "isaaclab": dict, "loggers": dict,
+    "isaaclab": dict, "loggers": dict, "chosen": int,
 }  # fmt: skip
 """Fields of the record that are read, where it has them."""
 _ALWAYS = ("status", "steps", "wall_time_s", "task", "algorithm", "world", "seed")

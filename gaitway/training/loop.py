@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from gaitway_agents.core import distributed
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     from .evaluator import Evaluator
 
 
+@runtime_checkable
+class Shared(Protocol):
+    """A learner of several processes that learn as one."""
+
+    def own_state(self) -> dict[str, Any]:
+        """Part of its state that each process has for itself."""
+
+
 class TrainingFailed(NotDone):
     """Training cannot go on; the message says what happened and where the evidence lies."""
 
@@ -47,7 +56,7 @@ class Effort:
     """Seconds of all cores before this process began."""
 
     def begin(self) -> None:
-        self._start, self._busy = time.perf_counter() - self.wall, time.process_time() - self.cpu
+        self._start, self._busy = time.perf_counter() - self.wall, _cpu_seconds() - self.cpu
 
     def add(self, metrics: dict[str, float]) -> None:
         """Count an iteration."""
@@ -58,7 +67,7 @@ class Effort:
                 self.times[name[5:]] = self.times.get(name[5:], 0.0) + metrics[name]
 
     def cpu_now(self) -> float:
-        return time.process_time() - self._busy
+        return _cpu_seconds() - self._busy
 
 
 def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
@@ -91,7 +100,7 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
         _mark_failed(run, error)
         raise
     effort = _restore(run, learner)
-    for ending in ("error", "reason"):
+    for ending in ("error", "reason", "chosen"):
         run.record.pop(ending, None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
     with EventWriter(config, run, effort.iteration) as events:
@@ -115,20 +124,25 @@ def _learn(
     effort.begin()
     with stop_requests() as stop, progress:
         try:
+            if effort.iteration and examinations.is_due():
+                good = examinations.hold(effort.wall, progress.say)
             while not _is_done(learner, config) and not _asked_to_stop(stop, good):
                 metrics = _iterate(learner, run)
                 effort.add(metrics)
                 metrics |= evaluator.watch(effort.wall)
-                good = examinations.watch(effort.wall, progress.say)
                 row = {"iteration": effort.iteration, "steps": learner.steps, "wall_s": effort.wall, **metrics}
-                last = good or _is_done(learner, config) or stop.signal is not None
                 run.append_metrics(row)
+                due = examinations.is_due()
+                parts = _gathered(learner, wanted=due or effort.iteration % config.checkpoint_interval == 0)
+                if parts is not None:
+                    saved = _save(run, learner, config, effort, parts, examinations.kept())
+                good = due and examinations.hold(effort.wall, progress.say)
+                last = good or _is_done(learner, config) or stop.signal is not None
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)
-                if effort.iteration % config.checkpoint_interval == 0:
-                    saved = _save(run, learner, config, effort)
-            if effort.iteration % config.checkpoint_interval or saved is None:
-                saved = _save(run, learner, config, effort)
+            parts = _gathered(learner, wanted=saved is None or run.record["steps"] != learner.steps)
+            if parts is not None:
+                saved = _save(run, learner, config, effort, parts, examinations.kept())
         except BaseException as error:
             _mark_failed(run, error)
             if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
@@ -137,14 +151,20 @@ def _learn(
     finished = good or _is_done(learner, config)
     if finished:
         evaluator.finish(effort.wall)
-        run.update(status="finished", reason=GOOD if good else "total_steps")
+        run.update(status="finished", reason=GOOD if good else "total_steps", **_chosen(examinations))
     else:
         run.update(status="interrupted")
     told = stop.signal.name if stop.signal else "another process"
     _print_ending(run, config, saved, "" if finished else f"interrupted by {told}")
     if finished and examinations.wanted and not good:
-        print(f"not good after {learner.steps:,} steps: {examinations.newest}")
+        print(f"not good after {learner.steps:,} steps: {examinations.newest()}")
     return 0 if finished else stop.exit_code
+
+
+def _chosen(examinations: Examinations) -> dict[str, int]:
+    """Entry of the record with the steps of the best policy examined, which is what is exported."""
+    best = examinations.best()
+    return {} if best is None else {"chosen": best["steps"]}
 
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
@@ -153,12 +173,31 @@ def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     trainer = config.environments.trainer(config if run is None else config.domain.as_begun(config, run.record))
     found = None if run is None else run.load_checkpoint()
     if found is not None:
-        trainer.load_state_dict(found[0]["trainer"])
+        trainer.load_state_dict(_of_this_process(found[0]["trainer"]))
     with stop_requests() as stop, tensor_cores(config):
         while not _is_done(trainer, config) and not _asked_to_stop(stop):
             trainer.iterate()
             trainer.pop_episodes()
+            _gathered(trainer, wanted=False)
+        _gathered(trainer, wanted=False)
     return 0 if _is_done(trainer, config) else stop.exit_code
+
+
+def _gathered(learner: Learner, *, wanted: bool) -> list[dict[str, Any]] | None:
+    """What a checkpoint has of each process, for the first, which ``wanted`` one; every process calls this."""
+    if not distributed.any_of(wanted, torch.device("cpu")):
+        return None
+    state = learner.own_state() if isinstance(learner, Shared) else {}
+    return distributed.gathered({"trainer": state, "cpu_s": _cpu_seconds()})
+
+
+def _of_this_process(state: dict[str, Any]) -> dict[str, Any]:
+    """State of a learner with the part of this process; one that was not there starts with new episodes."""
+    if (rank := distributed.rank()) == 0:
+        return state
+    others = state.get("others", [])
+    own = others[rank - 1] if rank <= len(others) else dict.fromkeys(("generator", "observations")) | {"envs": []}
+    return state | own
 
 
 def _asked_to_stop(stop: StopRequest, good: bool = False) -> bool:
@@ -213,24 +252,38 @@ def _restore(run: RunFolder, learner: Learner) -> Effort:
     return effort
 
 
-def _save(run: RunFolder, learner: Learner, config: TrainConfig, effort: Effort) -> Path:
+def _save(
+    run: RunFolder,
+    learner: Learner,
+    config: TrainConfig,
+    effort: Effort,
+    parts: list[dict[str, Any]],
+    kept: Collection[int],
+) -> Path:
+    """Write a checkpoint, with the ``parts`` of all processes; those after ``kept`` steps stay beside the newest."""
     state = {
         "steps": learner.steps,
         "iteration": effort.iteration,
         "wall_s": effort.wall,
         "time_s": effort.times,
         "torch_rng": torch.get_rng_state(),
-        "trainer": learner.state_dict(),
+        "trainer": learner.state_dict() | {"others": [part["trainer"] for part in parts[1:]]},
     }
-    path = run.save_checkpoint(state, config.keep_checkpoints)
+    path = run.save_checkpoint(state, config.keep_checkpoints, kept)
     run.update(
         steps=learner.steps,
         iterations=effort.iteration,
         wall_time_s=round(effort.wall, 3),
-        cpu_time_s=round(effort.cpu_now(), 3),
+        cpu_time_s=round(effort.cpu_now() + sum(part["cpu_s"] for part in parts[1:]), 3),
         time_s=effort.times,
     )
     return path
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of those that it started and that have ended."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
 
 
 def _mark_failed(run: RunFolder, error: BaseException) -> None:

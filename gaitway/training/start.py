@@ -14,6 +14,7 @@ from gaitway_tasks.registry import UnknownNameError
 from ..backends.table import BACKENDS, backend, engines
 from ..catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, require
 from ..errors import RunError
+from . import processes
 
 if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
@@ -69,7 +70,6 @@ def begin(order: Order) -> tuple[Path | None, int]:
     from ..config.train_config import resolve
     from ..domains.table import domain_of, find_task, worlds_of
     from ..runs import folder as runs
-    from . import processes
 
     task = find_task(order.task, _named_preset(order))
     domain = domain_of(task)
@@ -147,9 +147,10 @@ def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
     from .loop import train, train_along
 
-    if folder is not None and _keeps_records():
+    if folder is None or not _keeps_records():
+        return train_along(config, folder)
+    with processes.companions(config.processes, folder.path):
         return train(config, folder, quiet=quiet)
-    return train_along(config, folder)
 
 
 def _resume(order: Order, path: Path) -> int:

@@ -44,6 +44,11 @@ def trust(*modules: str) -> None:
     _trusted.update(name.partition(":")[0] for name in modules)
 
 
+def trusted() -> list[str]:
+    """Modules that the user named so far."""
+    return sorted(_trusted)
+
+
 def is_own(module: str) -> bool:
     """True if ``module`` is one of ours that has terms."""
     return any(module == name or module.startswith(f"{name}.") for name in OWN_TERMS)

@@ -6,9 +6,13 @@ processes must call the same functions in the same order.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
 
 
 def size() -> int:
@@ -43,6 +47,15 @@ def any_of(flag: bool, device: torch.device) -> bool:
     raised = torch.tensor(float(flag), device=device)
     dist.all_reduce(raised, dist.ReduceOp.MAX)
     return bool(raised)
+
+
+def gathered(value: T) -> list[T]:
+    """In the first process the values of all, in their order; in the others nothing."""
+    if size() == 1:
+        return [value]
+    found: list[Any] | None = [None] * size() if rank() == 0 else None
+    dist.gather_object(value, found)
+    return found or []
 
 
 def moments(x: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:

@@ -94,6 +94,8 @@ class Texts(Domain):
                 f"agent {config.algorithm!r} with --teacher {config.language.teacher!r}: {TAUGHT!r} learns from one, a "
                 "run folder, a folder in Hugging Face's form or a hub id; other agents do not"
             )
+        if config.processes != 1:
+            raise ConfigError(f"processes={config.processes}: a language task learns in one process; use processes=1")
         if config.num_envs != 1:
             raise ConfigError(
                 f"num_envs={config.num_envs}: a language task has no environments; "

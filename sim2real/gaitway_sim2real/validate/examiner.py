@@ -8,6 +8,7 @@ robots on the same floor walk in one batch.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -122,6 +123,12 @@ class Examination:
         failed = [check for check in self.checks if not check.check.passed]
         return sorted(failed, key=lambda row: 0.0 if np.isnan(row.check.value) else row.check.used, reverse=True)
 
+    @property
+    def closest(self) -> float:
+        """Largest share of its allowance that a check uses, above 1 beyond the limit; infinite if not all were made."""
+        used = (row.check.used for row in self.checks if row.check.limit or not row.check.passed)
+        return math.inf if self.left_out else max(used, default=0.0)
+
     def words(self) -> str:
         """Outcome with the failed checks: the worst of each metric, the worst metric first."""
         missing = self.missing()
@@ -141,6 +148,7 @@ class Examination:
         return {
             "passed": self.passed,
             "missing": [check.words() for check in self.missing()],
+            "closest": plain(self.closest),
             "seed": self.seed,
             "left_out": list(self.left_out),
             "checks": [{name: row[name] for name in kept} for row in checks],
