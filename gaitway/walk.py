@@ -10,21 +10,34 @@ done again: an interrupted walk goes on where it stopped. The exit code is 0 wha
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .runs.folder import RunFolder
+from gaitway_files.writing import open_to_append
+
+from .runs.choice import settle
+from .runs.folder import EXAMINATIONS, RunFolder, steps_of
+from .runs.judgements import judgements
+from .runs.rows import read_rows
+from .training.progress import about
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate import Verdict
 
 TASK, PRESET = "velocity-flat-anymal-c-blind", "cpu"
 FILM_SECONDS = 20
+STAGES = "stages.jsonl"
+"""File of a walk with a row for each stage: its name, wall and CPU time [s], exit code."""
+EXPORT, VALIDATE, FILM = 0.15, 1.2, 0.2
+"""Time of a stage, in that of a trial of the suite in training."""
 Run = Callable[[list[str]], int]
 """Runs a ``gaitway`` command with these arguments; returns its exit code."""
 
@@ -59,18 +72,13 @@ def gaitway(arguments: list[str]) -> int:
 
 def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway, task: str = TASK) -> int:
     """Do what is not done yet; the last line says PASS, or what failed and what to do next."""
-    train = train_command(out, seed, settings, task)
-    if not (out / "run.json").exists():
-        print(
-            "A walk in four steps: train, export, validate, film. Training ends when two examinations in a row pass; "
-            "its first seconds give the longest time that it takes here. After a FAIL it goes on within that time."
-        )
+    train, stages = train_command(out, seed, settings, task), Stages(out, run)
     while True:
-        if code := _say_and_run(train, run):
+        if code := stages.train(train):
             return code
-        for command, done in ((export_command(out), _is_exported), (validate_command(out), _is_validated)):
+        for stage, done in ((stages.export, _is_exported), (stages.validate, _is_validated)):
             # A verdict FAIL has exit code 1 and leaves validation.json: that is an answer, not an error.
-            if not done(out) and (code := _say_and_run(command, run)) and not done(out):
+            if not done(out) and (code := stage()) and not done(out):
                 return code
         verdict, record = _verdict(out), RunFolder.open(out).record
         if verdict.passed or record["steps"] >= record["total_steps"]:
@@ -82,9 +90,61 @@ def walk(out: Path, seed: int, settings: Sequence[str] = (), run: Run = gaitway,
         train = [*train_command(out, seed, settings, task), f"least_steps={record['steps'] + 1}"]
     film = out / "videos" / "walk.mp4"
     if not film.exists() or film.stat().st_mtime < (out / "bundle" / "contract.yaml").stat().st_mtime:
-        _say_and_run(film_command(out), run)
+        stages.film()
     _print_ending(out, seed, task, verdict)
     return 0
+
+
+class Stages:
+    """The commands of a walk in ``out``: each says what it will do and how long, and then what came out."""
+
+    def __init__(self, out: Path, run: Run):
+        self.out, self.run = out, run
+
+    def train(self, command: list[str]) -> int:
+        code = self._do(
+            command,
+            "Train: until a policy passes an examination and then the whole suite of validation; the first seconds "
+            "tell how long that takes here",
+        )
+        if not code:
+            run = RunFolder.open(self.out)
+            steps, examined = chosen_steps(run), _rows(self.out)
+            tried = sum("suite" in row for row in examined)
+            print(
+                f"policy of {steps:,} steps, of {run.record['steps']:,}; {len(examined)} examined, {tried} tried on the suite",
+                flush=True,
+            )
+        return code
+
+    def export(self) -> int:
+        return self._do(export_command(self.out), f"Export: the policy as a folder for a robot{self._about(EXPORT)}")
+
+    def validate(self) -> int:
+        what = f"Validate: the verdict, on other draws than training has seen{self._about(VALIDATE)}"
+        return self._do(validate_command(self.out), what)
+
+    def film(self) -> int:
+        what = f"Film: {FILM_SECONDS} s of the bundle on a simulated robot{self._about(FILM)}"
+        return self._do(film_command(self.out), what)
+
+    def _about(self, share: float) -> str:
+        """Words about the time of a stage, which takes ``share`` of that of the newest trial."""
+        tried = [row["suite"]["wall_s"] for row in _rows(self.out) if "wall_s" in row.get("suite", {})]
+        return f"; {about(share * tried[-1])}" if tried else ""
+
+    def _do(self, command: list[str], what: str) -> int:
+        print(f"\n{what}\n$ gaitway {shlex.join(command)}", flush=True)
+        began, cpu = time.monotonic(), os.times()
+        code = self.run(command)
+        wall, now = time.monotonic() - began, os.times()
+        spent = sum(now[2:4]) - sum(cpu[2:4])
+        print(f"{command[0]} took {wall:.0f} s, {spent:.0f} s of CPU time", flush=True)
+        if self.out.is_dir():
+            with open_to_append(self.out / STAGES) as file:
+                row = {"stage": command[0], "wall_s": round(wall, 1), "cpu_s": round(spent, 1), "exit_code": code}
+                file.write(f"{json.dumps(row)}\n".encode())
+        return code
 
 
 def train_command(out: Path, seed: int, settings: Sequence[str] = (), task: str = TASK) -> list[str]:
@@ -105,19 +165,26 @@ def film_command(out: Path) -> list[str]:
     return ["run", str(out / "bundle"), "--sim", "--seconds", str(FILM_SECONDS), "--video", film]
 
 
-def _say_and_run(command: list[str], run: Run) -> int:
-    print(f"$ gaitway {shlex.join(command)}", flush=True)
-    return run(command)
+def chosen_steps(run: RunFolder) -> int:
+    """Steps of the checkpoint that a run exports."""
+    return settle(run) or steps_of(run.checkpoints()[-1])
+
+
+def _rows(out: Path) -> list[dict[str, Any]]:
+    """Rows of the examinations so far."""
+    path = out / EXAMINATIONS
+    return read_rows(path) if path.exists() else []
 
 
 def _is_exported(out: Path) -> bool:
-    """True if the bundle is that of the newest checkpoint."""
+    """True if the bundle is that of the checkpoint that the run chose."""
     from gaitway_onboard.bundle.contract import Contract, is_bundle
 
     from .commands.common import digest
 
-    newest = RunFolder.open(out).checkpoints()[-1]
-    return is_bundle(out / "bundle") and Contract.load(out / "bundle").checkpoint_sha256 == digest(newest)
+    run = RunFolder.open(out)
+    wanted = run.kept()[chosen_steps(run)]
+    return is_bundle(out / "bundle") and Contract.load(out / "bundle").checkpoint_sha256 == digest(wanted)
 
 
 def _is_validated(out: Path) -> bool:
@@ -139,7 +206,6 @@ def _verdict(out: Path) -> Verdict:
 
 
 def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
-    record = RunFolder.open(out).record
     film = out / "videos" / "walk.mp4"
     print(f"\n{'A walking robot' if verdict.passed else 'A policy that failed'}, in {out}:")
     print(f"  video of the exported policy   {film if film.exists() else 'none: the reason is above'}")
@@ -147,9 +213,12 @@ def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
     print(f"  bundle for a robot             {out}/bundle")
     print(f"  training record                {out}/run.json, {out}/metrics.jsonl, {out}/examinations.jsonl")
     print(f"Steer it in a browser: {Path(sys.executable).parent / 'gaitway'} play {out}")
-    head = verdict.summary().splitlines()[0]
+    run = RunFolder.open(out)
+    judged = len(judgements(out))
+    which = "the first policy of this run that was judged" if judged == 1 else f"policy {judged} of this run to be judged"
+    head = f"{verdict.summary().splitlines()[0]}, after {chosen_steps(run):,} steps, {which}"
     if verdict.passed:
-        print(f"{head}, after {record['steps']:,} steps")
+        print(head)
         return
     worst, check = verdict.failures()[0]
     others = {result.title for result, _ in verdict.failures()} - {worst.title}
@@ -157,7 +226,7 @@ def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
     of = "" if task == TASK else f"TASK={task} "
     another = out.with_name(f"{out.name.removesuffix(f'-seed{seed}')}-seed{seed + 1}")
     print(
-        f"{head}, after {record['steps']:,} steps. Failed: {worst.title}, {check.sentence()}{more}. "
+        f"{head}. Failed: {worst.title}, {check.sentence()}{more}. "
         f"Train another seed: make walk {of}SEED={seed + 1} RUN={another}"
     )
 

@@ -1,13 +1,14 @@
-"""Examinations whose outcome a test chooses."""
+"""Examinations and trials whose outcome a test chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from gaitway_sim2real.validate.examiner import EXAMINATION, Check, Examination
 from gaitway_sim2real.validate.scenario import Limit
+from gaitway_sim2real.validate.trial import Trial
 
 from gaitway.domains.robots import Robots
 
@@ -20,9 +21,15 @@ SMALL = [
 """Ten iterations of :data:`STEPS`, each with an examination; without a margin nothing is calibrated for an export."""
 
 
-def outcomes(monkeypatch: pytest.MonkeyPatch, good: set[int]) -> None:
-    """Examinations after ``good`` iterations hold, all others do not."""
+def outcomes(
+    monkeypatch: pytest.MonkeyPatch, good: set[int], suite: set[int] | None = None
+) -> list[tuple[int, int, list[str]]]:
+    """Examinations after ``good`` iterations hold, and trials after those of ``suite``, by default all.
+
+    The list that is returned gets the iteration of each trial, its number, and the scenarios to run first.
+    """
     standing = next(scenario for scenario in EXAMINATION if scenario.name == "standing")
+    trials: list[tuple[int, int, list[str]]] = []
 
     def examiner(self: Robots, config: object) -> Callable[[Any], Examination]:
         def examine(learner: Any) -> Examination:
@@ -31,4 +38,17 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, good: set[int]) -> None:
 
         return examine
 
+    def judge(self: Robots, config: object) -> Callable[[Any, int, Sequence[str]], Trial]:
+        def tried(learner: Any, number: int, first: Sequence[str]) -> Trial:
+            iteration = learner.steps // STEPS
+            trials.append((iteration, number, list(first)))
+            if suite is None or iteration in suite:
+                return Trial(seed=number, passed=True, scenarios=(), failed=())
+            name = f"slope-{iteration}"
+            return Trial(seed=number, passed=False, scenarios=(name,), failed=(f"{name}, falls 5.0 %",))
+
+        return tried
+
     monkeypatch.setattr(Robots, "examiner", examiner)
+    monkeypatch.setattr(Robots, "judge", judge)
+    return trials

@@ -7,7 +7,10 @@ configuration can be set: the learner's (agent.*), the simulator's (physics.*) a
 wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run folder.
 
 --until good examines the policy every half million steps: a short, deterministic version of 'gaitway validate'. A line
-lists the checks that fail. Training ends when all checks pass twice in a row, at total_steps at the latest.
+lists the checks that fail. If none does, the whole suite judges this policy, on random draws of its own; if it passes,
+training ends. At total_steps, the best policy examined is the result.
+
+On two cores, robots in MuJoCo train in two processes, each with half of the robots; processes=1 uses a single one.
 
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
 iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
@@ -80,7 +83,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--seeds N", "train N runs in turn, with seeds from --seed", common.count)
     parser.option(
         "--until end|good",
-        "end of the training: total_steps (end, the default), or two passed examinations in a row (good)",
+        "end of the training: total_steps (end, the default), or a policy that passes examination and suite (good)",
     )
     parser.option("--logger wandb|mlflow", "send the metrics there too, beside TensorBoard; both: wandb,mlflow")
     parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)

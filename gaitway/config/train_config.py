@@ -67,8 +67,8 @@ class TrainConfig:
     total_steps: int = 29_491_200
     """Environment steps of all environments together; of language tasks, sequences sampled or examples read."""
     until: str = "end"
-    """End of the training: "end" after ``total_steps``; "good" once an examination passes every check twice in a row,
-    or after ``total_steps``."""
+    """End of the training: "end" after ``total_steps``; "good" once a policy passes an examination and then the whole
+    suite of validation, or after ``total_steps``."""
     least_steps: int = 0
     """Steps before which an examination does not end the training."""
     examination_interval: int = 500_000

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bit_by_bit import differences
@@ -20,9 +21,13 @@ from stopping import KillAfter, final_state
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
-from gaitway.runs.folder import RunFolder
+from gaitway.runs import folder
+from gaitway.runs.files import NoSpace
+from gaitway.runs.folder import RunFolder, steps_of
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
+from gaitway.training.examinations import Examinations, merit
+from gaitway.training.start import Order, begin
 
 BLIND = "velocity-flat-anymal-c-blind"
 
@@ -37,14 +42,20 @@ def examined(path: Path) -> list[tuple[int, bool]]:
     return [(row["steps"] // 128, row["passed"]) for row in read_rows(path / "examinations.jsonl")]
 
 
-def test_it_ends_when_everything_holds_twice_in_a_row(tmp_path, monkeypatch, capsys):
-    outcomes(monkeypatch, {2, 4, 5, 6, 8, 9})
+def kept(path: Path) -> list[int]:
+    return [steps_of(file) // 128 for file in RunFolder.open(path).checkpoints()]
+
+
+def test_it_ends_with_the_first_policy_that_passes_the_suite(tmp_path, monkeypatch, capsys):
+    trials = outcomes(monkeypatch, {2, 4, 5, 6, 8, 9}, suite={5, 6, 9})
     run = tmp_path / "run"
-    assert train(run, *SMALL) == 0
+    assert train(run, *SMALL, "keep_checkpoints=1") == 0
     assert examined(run) == [(1, False), (2, True), (3, False), (4, True), (5, True)]
+    assert trials == [(2, 0, []), (4, 1, ["slope-2"]), (5, 2, ["slope-4", "slope-2"])]
     record = RunFolder.open(run).record
-    assert (record["status"], record["reason"], record["steps"]) == ("finished", "good", 640)
+    assert (record["status"], record["reason"], record["steps"], record["chosen"]) == ("finished", "good", 640, 640)
     assert "finished: good after 640 steps" in capsys.readouterr().out
+    assert kept(run) == [2, 4, 5]  # all that passed an examination
 
     assert train(run) == 0  # nothing more is asked for
     said = capsys.readouterr().out
@@ -59,36 +70,89 @@ def test_it_ends_when_everything_holds_twice_in_a_row(tmp_path, monkeypatch, cap
     assert [row["iteration"] for row in read_rows(run / "metrics.jsonl")] == list(range(1, 12))
 
 
-def test_what_is_missing_is_said_on_the_way_and_at_the_bound(tmp_path, monkeypatch, capsys):
-    outcomes(monkeypatch, {1})
-    assert main(["train", BLIND, "--until", "good", "--out", str(tmp_path / "run"), *SMALL, "total_steps=256"]) == 0
+def test_what_the_best_lacked_is_said_at_the_bound_and_it_is_kept(tmp_path, monkeypatch, capsys):
+    outcomes(monkeypatch, {1}, suite=set())
+    few = [*SMALL, "total_steps=512", "keep_checkpoints=1"]
+    assert main(["train", BLIND, "--until", "good", "--out", str(tmp_path / "run"), *few]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any("256 steps at the latest" in line for line in lines[:3])
-    first, second = [line for line in lines if line.startswith("examination after")]
-    assert "after 128 steps passed: all 1 checks hold" in first and "twice" not in first
+    assert any("512 steps at the latest" in line for line in lines[:3])
+    first, second, *_ = [line for line in lines if line.startswith("examination after")]
+    assert "after 128 steps passed: all 1 checks hold" in first
     assert second == "examination after 256 steps failed: drift in standing 0.200 m/s (limit 0.045 m/s)"
-    assert lines[-1] == f"not good after 256 steps: {second}"
-    assert RunFolder.open(tmp_path / "run").record["reason"] == "total_steps"
+    assert lines[-1] == "not good after 512 steps: the best policy examined, of 128 steps, lacks slope-1, falls 5.0 %"
+    record = RunFolder.open(tmp_path / "run").record
+    assert (record["reason"], record["chosen"]) == ("total_steps", 128)
+    assert kept(tmp_path / "run") == [1, 4]
+
+
+def test_the_best_is_the_suite_s_then_the_examination_s_then_by_margins():
+    def row(steps: int, passed: bool, missing: int, closest: float | None, suite: bool | None = None) -> dict[str, Any]:
+        tried = {} if suite is None else {"suite": {"passed": suite}}
+        return {"steps": steps, "passed": passed, "missing": ["x"] * missing, "closest": closest, **tried}
+
+    rows = [
+        row(1, False, 3, 2.0), row(2, False, 1, None), row(3, False, 1, 1.4), row(4, True, 0, 0.9),
+        row(5, True, 0, 0.8, suite=False), row(6, True, 0, 0.95, suite=True), row(7, False, 1, 1.5),
+    ]  # fmt: skip
+    assert [each["steps"] for each in sorted(rows, key=merit)] == [1, 2, 7, 3, 4, 5, 6]
 
 
 @pytest.mark.hostile("durability")
-def test_twice_in_a_row_survives_a_stop_between(tmp_path, monkeypatch):
-    outcomes(monkeypatch, {3, 4})
+def test_a_stop_between_two_trials_changes_nothing(tmp_path, monkeypatch):
+    outcomes(monkeypatch, {2, 3, 4}, suite={4})
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(whole, *SMALL)
     with monkeypatch.context() as patch:
         patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(3, signal.SIGTERM))
         assert train(parts, *SMALL) == 143
-    assert examined(parts) == [(1, False), (2, False), (3, True)]
+    assert examined(parts) == [(1, False), (2, True), (3, True)]
+    trials = outcomes(monkeypatch, {2, 3, 4}, suite={4})
     assert train(parts, until=None) == 0  # until stays with the run
+    assert trials == [(4, 2, ["slope-3", "slope-2"])]
     assert examined(parts) == examined(whole) and examined(whole)[-1] == (4, True)
     assert differences(final_state(RunFolder.open(whole)), final_state(RunFolder.open(parts))) == []
 
 
 @pytest.mark.hostile("durability")
+def test_a_process_killed_in_an_examination_holds_it_again(tmp_path, monkeypatch):
+    """The checkpoint is written before, so nothing is learnt twice."""
+    outcomes(monkeypatch, {2})
+    run = tmp_path / "run"
+
+    def interrupted(self: Examinations, *_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Examinations, "hold", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            begin(
+                Order(task=BLIND, seed=3, out=run, settings=[*SMALL, "until=good", "checkpoint_interval=9"], quiet=True)
+            )
+    assert kept(run) == [1]
+    assert train(run) == 0
+    assert examined(run) == [(1, False), (2, True)]
+
+
+@pytest.mark.hostile("durability")
+def test_on_a_full_disk_the_oldest_that_was_kept_gives_way(tmp_path, monkeypatch, capsys):
+    outcomes(monkeypatch, {1, 2}, suite=set())
+    run, write, full = tmp_path / "run", folder.write_tensors_atomically, [True]
+
+    def tight(path: Path, data: Any) -> None:
+        if path.name.endswith("000512.pt") and full and len(kept(run)) > 2:
+            raise NoSpace(path)
+        write(path, data)
+
+    monkeypatch.setattr(folder, "write_tensors_atomically", tight)
+    assert train(run, *SMALL, "total_steps=512", "keep_checkpoints=1") == 0
+    assert kept(run) == [2, 4]
+    assert "gives way" in capsys.readouterr().err
+
+
+@pytest.mark.hostile("durability")
 def test_an_examination_that_no_checkpoint_contains_does_not_count(tmp_path, monkeypatch):
     """A process killed after an examination and before the next checkpoint leaves its row."""
-    outcomes(monkeypatch, {3})
+    outcomes(monkeypatch, {3}, suite=set())
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(2, signal.SIGTERM))
@@ -151,7 +215,7 @@ def test_an_actor_that_reads_what_no_robot_measures_is_refused():
 
 
 def test_a_bound_below_the_steps_already_taken_is_refused(tmp_path, monkeypatch, capsys):
-    outcomes(monkeypatch, {3, 4})
+    outcomes(monkeypatch, {4})
     run = tmp_path / "run"
     assert train(run, *SMALL) == 0
     before = (run / "config.yaml").read_text()
@@ -166,7 +230,7 @@ import pytest
 from scripted_examinations import outcomes
 from gaitway.cli import main
 
-outcomes(pytest.MonkeyPatch(), {1, 2})
+outcomes(pytest.MonkeyPatch(), {2})
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -186,4 +250,4 @@ def test_processes_that_learn_together_stop_together(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("finished: good after 256 steps") == 1, done.stdout
-    assert examined(out) == [(1, True), (2, True)]
+    assert examined(out) == [(1, False), (2, True)]
