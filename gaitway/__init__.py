@@ -24,6 +24,7 @@ OFFERED = {
     "evaluate": "gaitway.api",
     "export": "gaitway.api",
     "validate": "gaitway.api",
+    "validate_all": "gaitway.api",
     "play": "gaitway.api",
     "make_vec": "gaitway.api",
     "Run": "gaitway.handles",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .api import play as play
     from .api import train as train
     from .api import validate as validate
+    from .api import validate_all as validate_all
     from .handles import Bundle as Bundle
     from .handles import Film as Film
     from .handles import Policy as Policy

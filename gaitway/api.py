@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import tempfile
+import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ from .terminal import in_notebook
 if TYPE_CHECKING:
     from gaitway_sim2real.validate import Verdict
     from gaitway_tasks.ground import Ground
+
+    from .runs.choice import Which
 
 
 Array = NDArray[Any]
@@ -98,12 +101,12 @@ def load_run(path: Place) -> Run:
     return Run(RunFolder.open(Path(path)).path)
 
 
-def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None) -> dict[str, Any]:
-    """Deterministic episodes of a run's newest policy: ``returns`` and ``lengths``, lists of ``episodes`` numbers.
+def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None, checkpoint: Which = None) -> dict[str, Any]:
+    """Deterministic episodes of a run's policy: ``returns`` and ``lengths``, lists of ``episodes`` numbers.
 
     A robot's result also has ``falls``, the number of episodes that a fall ended, and ``tracking``, the mean errors
     from each command, ``linear`` [m/s] and ``yaw`` [rad/s]. ``seed`` is by default that of the training's own
-    evaluations. Language models have ``gaitway evaluate``.
+    evaluations, and ``checkpoint`` is as in :meth:`Run.policy`. Language models have ``gaitway evaluate``.
 
     >>> statistics.mean(gaitway.evaluate("runs/cartpole", 100)["returns"])
     """
@@ -118,19 +121,24 @@ def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None) -> d
     with _own_threads():
         env = config.environments.make_env(config, min(episodes, config.environments.evaluation_envs), seed)
         try:
-            return played(config, trainer_of(folder, env), env, episodes, seed)
+            return played(config, trainer_of(folder, env, checkpoint), env, episodes, seed)
         finally:
             env.close()
 
 
-def export(run: Run | Place, out: Place, estimate: Mapping[str, str | None] | Sequence[str] | str = ()) -> Bundle:
-    """Bundle of a robot's run: its newest policy as a folder for a robot, in ``out``.
+def export(
+    run: Run | Place,
+    out: Place,
+    estimate: Mapping[str, str | None] | Sequence[str] | str = (),
+    checkpoint: Which = None,
+) -> Bundle:
+    """Bundle of a robot's run: a policy as a folder for a robot, in ``out``.
 
     ``estimate`` names the inputs without a sensor that the robot estimates, as ``--estimate`` does: "base_lin_vel", or
     ``{"base_lin_vel": "robot"}`` for the robot's own software. Raises :class:`gaitway.UserError` if the policy reads
-    such an input and it is not named, or another is.
+    such an input and it is not named, or another is. ``checkpoint`` is as in :meth:`Run.policy`.
 
-    >>> bundle = gaitway.export(run, "bundles/walk")
+    >>> bundle = gaitway.export(run, "bundles/walk", checkpoint="best")
     """
     from .commands.export import estimated
 
@@ -141,12 +149,13 @@ def export(run: Run | Place, out: Place, estimate: Mapping[str, str | None] | Se
         inputs = dict(estimated(name if by is None else f"{name}={by}") for name, by in named.items())
     except ArgumentTypeError as error:
         raise UserError(f"estimate: {error}") from None
-    return Bundle(common.export_run(Path(run), Path(out), inputs))
+    return Bundle(common.export_run(Path(run), Path(out), inputs, checkpoint))
 
 
 def validate(
     source: Run | Bundle | Place,
     *,
+    checkpoint: Which = None,
     robot: str | None = None,
     model: Place | None = None,
     seed: int = 0,
@@ -158,13 +167,13 @@ def validate(
     quiet: bool = False,
     after: Callable[[Path, Path, Verdict], None] | None = None,
 ) -> Verdict:
-    """Verdict of the validation suite in plain MuJoCo on a bundle, a run's newest policy, or one to import.
+    """Verdict of the validation suite in plain MuJoCo on a bundle, a run's policy, or one to import.
 
     It takes minutes; ``report`` gets ``report.html`` (default: ``validation/`` beside the bundle), and a bundle judged
     on its own robot gets its ``validation.json``. ``robot``, ``model``, ``seed``, ``seeds`` and ``rough`` are as in
-    ``gaitway validate``. Scenarios that are done and the time left are printed unless ``quiet``.
-    ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were validated, is there. Scripts
-    need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
+    ``gaitway validate``, ``checkpoint`` is as in :meth:`Run.policy`. Scenarios that are done and the time left are
+    printed unless ``quiet``. ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were
+    validated, is there. Scripts need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
 
     Raises :class:`gaitway.UserError` for a bundle or model that cannot be used.
 
@@ -172,7 +181,7 @@ def validate(
     >>> verdict.passed, verdict.summary()
     """
     require("validate", MUJOCO)
-    bundle = common.bundle_of(Path(source), robot)
+    bundle = common.bundle_of(Path(source), robot, checkpoint)
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.validate import validate_bundle
     from gaitway_sim2real.validate.rough import ROUGH
@@ -204,6 +213,56 @@ def validate(
     return verdict
 
 
+def validate_all(
+    run: Run | Place,
+    checkpoints: Sequence[int | str] = (),
+    *,
+    model: Place | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    rough: bool = False,
+    engines: Sequence[Any] = (),
+    quiet: bool = False,
+) -> dict[int, Verdict]:
+    """Verdicts by steps: :func:`validate` of several checkpoints of a run, by default of all that were kept.
+
+    Each has a folder ``validated/step_<steps>/`` in the run, with its bundle and its report without a video; the run's
+    own bundle stays as it is. A damaged checkpoint is left out, with a warning. Raises :class:`gaitway.UserError` for
+    more than twelve, unless they are named.
+
+    >>> [steps for steps, verdict in gaitway.validate_all("runs/walk").items() if verdict.passed]
+    """
+    from .runs.choice import VALIDATED, several
+    from .runs.files import refuse_links
+    from .runs.folder import DamagedCheckpoint
+    from .runs.rows import RunWarning
+
+    require("validate", MUJOCO)
+    require("export", EXPORT)
+    folder = RunFolder.open(Path(run))
+    bundles: dict[int, Path] = {}
+    damaged: DamagedCheckpoint | None = None
+    # All are exported first: a training that goes on removes its older checkpoints meanwhile.
+    for steps in several(folder, checkpoints, seeds):
+        place = folder.path / VALIDATED / f"step_{steps:012d}"
+        refuse_links(place.parent, place)
+        try:
+            bundles[steps] = common.bundle_in(place / "bundle", folder.path, steps)
+        except DamagedCheckpoint as error:
+            damaged = error
+            warnings.warn(f"{error}; it is left out", RunWarning, stacklevel=2)
+    if damaged is not None and not bundles:
+        raise damaged
+    verdicts = {}
+    for number, (steps, bundle) in enumerate(bundles.items(), 1):
+        if not quiet:
+            print(f"checkpoint of {steps:,} steps, {number} of {len(bundles)}", flush=True)
+        verdicts[steps] = validate(
+            bundle, model=model, seed=seed, seeds=seeds, rough=rough, video=False, engines=engines, quiet=quiet
+        )
+    return verdicts
+
+
 def report_folder(bundle: Place) -> Path:
     """Folder of a bundle's validation report, unless another is asked for."""
     return Path(bundle).resolve().parent / "validation"
@@ -218,18 +277,21 @@ def play(
     host: str = "127.0.0.1",
     terrain: Ground | str | None = None,
     model: Place | None = None,
+    checkpoint: Which = None,
 ) -> Film | None:
     """Page in a browser to watch and steer a run or a bundle, until Ctrl-C or for ``seconds``; or a film.
 
     The address is printed. With ``video``, an ``.mp4``, a film of ``seconds`` (20) of a tour of the commands is written
     instead and returned; games can only be filmed. In a notebook, where a page would hold the cell, there is a film
     unless ``seconds`` are given without ``video``. ``terrain`` is a ground such as "stairs-up:0.10", ``model`` another
-    MJCF of a bundle's robot. Raises :class:`gaitway.UserError` for what cannot be played, and a port in use.
+    MJCF of a bundle's robot, ``checkpoint`` is as in :meth:`Run.policy`. Raises :class:`gaitway.UserError` for what
+    cannot be played, and a port in use.
 
     >>> gaitway.play("runs/walk", video="walk.mp4")
     """
     path, film = Path(source), None if video is None else Path(video)
     kind = common.run_or_bundle(path)
+    common.refuse_checkpoint(path, checkpoint)
     require("play", PLAY)
     if film is None and seconds is None and in_notebook():
         film = Path(tempfile.mkdtemp(prefix="gaitway-")) / "play.mp4"
@@ -242,7 +304,7 @@ def play(
     if kind == "run" and shows.is_filmed(path):
         if terrain is not None:
             raise UserError(f"{path} is a run of a game or classic task: leave out --terrain")
-        shows.film_of_game(path, film, seconds or 20.0)
+        shows.film_of_game(path, film, seconds or 20.0, checkpoint)
         assert film is not None  # or it was refused
         return Film(film)
     if film is None:
@@ -250,7 +312,8 @@ def play(
         from .view.steering import view
 
         check_port(host, port)
-    walker = functools.partial(shows.walker_of, path, kind, None if model is None else Path(model), _ground(terrain))
+    another = None if model is None else Path(model)
+    walker = functools.partial(shows.walker_of, path, kind, another, _ground(terrain), checkpoint)
     if film is None:
         view({path.name: walker}, host, port, seconds)
         return None

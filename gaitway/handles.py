@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gaitway_onboard.bundle.policy import OnboardPolicy
 
     from .config.train_config import TrainConfig
+    from .runs.choice import Which
 
 Array = NDArray[Any]
 
@@ -63,6 +64,14 @@ class Run:
         """Newest checkpoint; None before the first."""
         return next(reversed(RunFolder.open(self.path).checkpoints()), None)
 
+    @property
+    def checkpoints(self) -> list[int]:
+        """Steps of the checkpoints that were kept, oldest first: each may be the ``checkpoint`` of other functions.
+
+        >>> policy = run.policy(checkpoint=run.checkpoints[0])
+        """
+        return list(RunFolder.open(self.path).kept())
+
     def rows(self, name: Literal["metrics", "episodes", "evaluations", "examinations"] = "metrics") -> list[Any]:
         """Rows of ``<name>.jsonl`` as dictionaries, oldest first (``docs/runs.md`` has their keys); [] without any.
 
@@ -88,12 +97,14 @@ class Run:
         steps, values = zip(*found, strict=True)
         return np.array(steps, np.int64), np.array(values, np.float64)
 
-    def policy(self) -> Policy:
-        """Deterministic policy of the newest checkpoint. Raises :class:`gaitway.UserError` without a checkpoint.
+    def policy(self, checkpoint: Which = None) -> Policy:
+        """Deterministic policy of a checkpoint: its steps, "best" or "last"; by default the one the run chose, or last.
+
+        Raises :class:`gaitway.UserError` if there is no such checkpoint.
 
         >>> action = run.policy()(observation)
         """
-        return Policy(self)
+        return Policy(self, checkpoint)
 
 
 class Policy:
@@ -104,13 +115,13 @@ class Policy:
     (64, 12)
     """
 
-    def __init__(self, run: Run):
+    def __init__(self, run: Run, checkpoint: Which = None):
         from .training.load import trainer_of
 
         config = playable(run.config)
         env = config.environments.make_env(config, 1, config.seed)
         try:
-            self._trainer = trainer_of(RunFolder.open(run.path), env)
+            self._trainer = trainer_of(RunFolder.open(run.path), env, checkpoint)
             groups: Any = env.single_observation_space
             self._seen, self._bounds = groups["policy"], env.single_action_space
         finally:

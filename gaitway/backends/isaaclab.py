@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,14 +81,15 @@ class IsaacLab(Backend):
         if args.video is not None:
             make_folder(args.video.absolute().parent)
         viewer = Viewer(visualizer=args.viz, livestream=args.livestream, video=args.video, video_steps=steps)
-        shown = play_bundle if bundle else play
+        shown = play_bundle if bundle else functools.partial(play, which=args.checkpoint)
         shown(args.source, viewer, physics=args.physics, num_envs=args.envs or 4, seconds=seconds)
         return 0
 
     def record_rollout(self, args: argparse.Namespace) -> Recording:
         from .isaaclab_player import record_bundle, record_run
 
-        recorded = record_run if common.is_run(args.source) else record_bundle
+        of_run = functools.partial(record_run, which=args.checkpoint)
+        recorded = of_run if common.is_run(args.source) else record_bundle
         return recorded(args.source, physics=args.physics, num_envs=args.envs, seconds=args.seconds, seed=args.seed)
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""A run's newest policy, or a bundle, in Isaac Lab: to be watched there, and measured against its commands."""
+"""A run's policy, or a bundle, in Isaac Lab: to be watched there, and measured against its commands."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from gaitway_isaaclab import launch, preflight
 from gaitway_isaaclab.options import IsaacLabOptions
 from torch import Tensor
 
+from ..runs.choice import Which
 from ..runs.folder import RunFolder, fitting
 from ..training.evaluator import EVALUATION_SEED
-from ..training.load import act_in, load_actor, newest
+from ..training.load import act_in, load_actor, load_state
 from ..training.progress import Counter
 from ..training.tracking import off_command
 from .isaaclab_bundle import BundleRobots, random_commands
@@ -61,13 +62,15 @@ class Walk:
         ]
 
 
-def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None) -> None:
-    """Let the policy walk for ``seconds``, or until Ctrl-C, and print how well its robots followed their commands."""
+def play(
+    run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, seconds: float | None, which: Which = None
+) -> None:
+    """Let a policy walk for ``seconds``, or until Ctrl-C, and print how well its robots followed their commands."""
     folder, config, options = _as_begun(run, physics)
     task = config.robot_task
     here, engine = preflight.find(), preflight.check(options.physics)
     viewer.check(here, engine)
-    state, path = newest(folder)
+    state, path = load_state(folder, which)
     launch.start_first("auto", viewer)
     seed = config.seed + EVALUATION_SEED
     with viewer.filmed():
@@ -76,7 +79,7 @@ def play(run: Path, viewer: Viewer, *, physics: str | None, num_envs: int, secon
             trainer = config.environments.trainer_in(env, config, seed)
             with fitting(path, folder.path):
                 trainer.load_policy(state["trainer"])
-            what = f"{task.name}, {folder.record['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"
+            what = f"{task.name}, {state['steps']:,} steps, in Isaac Lab on {env.simulation['engine']}"
             print(f"{what}; robot: {env.simulation['asset']}", flush=True)
             steps: Iterable[int] = itertools.count()
             if seconds is not None:
@@ -163,14 +166,16 @@ def _walk(robots: BundleRobots, steps: Iterable[int], commands: Iterator[np.ndar
     return walked
 
 
-def record_run(run: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int) -> Recording:
-    """Recording of the newest policy of ``run`` in its task in Isaac Lab, with all noise, pushes and randomisation."""
+def record_run(
+    run: Path, *, physics: str | None, num_envs: int, seconds: float, seed: int, which: Which = None
+) -> Recording:
+    """Recording of a policy of ``run`` in its task in Isaac Lab, with all noise, pushes and randomisation."""
     from gaitway_isaaclab.recorder import RolloutRecorder
 
     folder, config, options = _as_begun(run, physics)
     preflight.check(options.physics)
     launch.start_first("auto")
-    _, actor, _ = load_actor(folder)
+    _, actor, _ = load_actor(folder, which)
     task, recorders = config.robot_task, []
     steps = round(seconds / task.timing.step_dt)
 

@@ -1,8 +1,9 @@
 """``gaitway chat``: talk with a language model.
 
-Talk with a language model in the terminal: a run (its newest checkpoint), a Hugging Face folder or a
-hub id. It answers with the system prompt of its task. An empty line or Ctrl-D ends the chat; /new starts a new
-conversation. With --alone, and always for tiny models, every message is answered without the ones before it.
+Talk with a language model in the terminal: a run (its newest checkpoint, or that of --checkpoint), a Hugging
+Face folder or a hub id. It answers with the system prompt of its task. An empty line or Ctrl-D ends the chat; /new
+starts a new conversation. With --alone, and always for tiny models, every message is answered without the ones before
+it.
 
 Piped lines are answered one by one, without the ones before them; only the answers are printed.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..catalogue import WORLDS
 from . import common
@@ -34,6 +36,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--max-tokens N", "longest answer in tokens (default: the task's limit)", common.count)
     parser.switch("--alone", "answer every message without the ones before it")
     parser.option("--seed", "random seed (default 0)", common.seed, default=0)
+    common.add_checkpoint(parser)
     common.add_trust(parser)
 
 
@@ -48,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
         max_tokens=args.max_tokens,
         alone=args.alone or not sys.stdin.isatty(),
         seed=args.seed,
+        which=common.settled(Path(args.source), args.checkpoint),
     )
     for line in _asked() if sys.stdin.isatty() else (line.strip() for line in sys.stdin):
         if line == "/new":

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gaitway_sim2real.imports.families import Imported
     from gaitway_tasks.ground import Ground
 
+    from ..runs.choice import Which
+
 GIVEN = "\0"  # begins a message that names the value, which then stands beside its option
 
 
@@ -162,6 +164,46 @@ def add_trust(parser: Parser) -> None:
     )
 
 
+def add_checkpoint(parser: Parser) -> None:
+    """Add ``--checkpoint``, for every command that uses a checkpoint of a run."""
+    about = "checkpoint of the run: its steps (2000000 or 2M), best or last (default: last, unless the run chose one)"
+    parser.option("--checkpoint WHICH", about, checkpoint)
+
+
+def checkpoint(text: str) -> int | str:
+    """The type of ``--checkpoint``: steps, "best" or "last"."""
+    from ..runs.choice import read_which
+
+    try:
+        return read_which(text)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("--checkpoint ")) from None
+
+
+def settled(source: Path, which: Which) -> Which:
+    """The checkpoint of --checkpoint, by its steps or "last"; None for a source that is no run.
+
+    Says which one it is, if the user did not name it and it is not the newest.
+    """
+    refuse_checkpoint(source, which)
+    if not is_run(source):
+        return None
+    from ..runs.choice import LAST, note, settle
+    from ..runs.folder import RunFolder
+
+    run = RunFolder.open(source)
+    steps = settle(run, which)
+    if line := note(run, which, steps):
+        print(line)
+    return LAST if steps is None else steps
+
+
+def refuse_checkpoint(source: Path, which: Which) -> None:
+    """Refuse a checkpoint of anything but a run."""
+    if which is not None and not is_run(source):
+        raise UserError(f"--checkpoint {which}: {source} is no run, and only a run has checkpoints: leave it out")
+
+
 def is_run(path: Path) -> bool:
     from ..runs.folder import is_run
 
@@ -214,8 +256,13 @@ def import_policy(policy: Imported, out: Path) -> Path:
     return bundle
 
 
-def export_run(run_path: Path, out: Path, estimated: Mapping[str, str | None] | None = MappingProxyType({})) -> Path:
-    """Write a run's newest checkpoint as a bundle.
+def export_run(
+    run_path: Path,
+    out: Path,
+    estimated: Mapping[str, str | None] | None = MappingProxyType({}),
+    which: Which = None,
+) -> Path:
+    """Write a checkpoint of a run as a bundle.
 
     ``estimated`` has the estimator of each input that no sensor gives, "robot" for the robot's own software and None
     for the usual one; without a mapping, the policy gets all its inputs and the bundle names no estimator.
@@ -227,7 +274,7 @@ def export_run(run_path: Path, out: Path, estimated: Mapping[str, str | None] | 
     from ..runs.folder import RunFolder
     from ..training.load import load_actor
 
-    config, actor, checkpoint = load_actor(RunFolder.open(run_path))
+    config, actor, checkpoint = load_actor(RunFolder.open(run_path), which)
     sha256 = digest(checkpoint)
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
     task = config.robot_task.replace(estimators=signals)
@@ -246,14 +293,17 @@ def digest(checkpoint: Path) -> str:
     return hashlib.sha256(read_bytes(checkpoint, CHECKPOINT_BYTES)).hexdigest()
 
 
-def bundle_of(path: Path, robot: str | None = None) -> Path:
+def bundle_of(path: Path, robot: str | None = None, which: Which = None) -> Path:
     """``path`` itself if it is a bundle; of a run or a LEAPP package, its ``bundle/``, written anew if it is outdated.
+
+    A run's bundle is outdated if it has another checkpoint than ``which``.
 
     A policy that ``gaitway import`` reads becomes ``bundle/`` in its folder, or ``NAME-bundle/`` beside its file.
     ``robot`` is the robot of a policy that does not say which it is for.
     A policy that reads what no sensor measures gets a bundle all the same: simulations know it, and a robot that does
     not estimate it is refused by the bundle itself.
     """
+    refuse_checkpoint(path, which)
     if is_leapp(path):
         require("reading a LEAPP package", LEAPP)
         from gaitway_sim2real.leapp.bundle import bundle_of_package
@@ -271,13 +321,21 @@ def bundle_of(path: Path, robot: str | None = None) -> Path:
         raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")
     if kind == "bundle":
         return path
+    return bundle_in(path / "bundle", path, which)
+
+
+def bundle_in(bundle: Path, run: Path, which: Which = None) -> Path:
+    """``bundle`` of a checkpoint of ``run``, written anew if it is outdated. The policy gets all its inputs."""
     from gaitway_onboard.bundle.contract import Contract
 
+    from ..runs.choice import settle
     from ..runs.folder import RunFolder
 
-    bundle = path / "bundle"
-    checkpoints = RunFolder.open(path).checkpoints()
-    if is_bundle(bundle) and checkpoints and Contract.load(bundle).checkpoint_sha256 == digest(checkpoints[-1]):
+    folder = RunFolder.open(run)
+    steps, kept = settle(folder, which), folder.kept()
+    if steps is None and kept:
+        steps = max(kept)
+    if is_bundle(bundle) and steps is not None and Contract.load(bundle).checkpoint_sha256 == digest(kept[steps]):
         return bundle
     require("export", EXPORT)
-    return export_run(path, bundle, estimated=None)
+    return export_run(run, bundle, None, which)

@@ -25,6 +25,7 @@ from . import common
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
+    common.add_checkpoint(parser)
     parser.option("--recording FILE.npz", "recording by 'gaitway record' or Isaac Lab's recorder", Path, required=True)
     parser.option("--json FILE", "also write the findings as JSON", Path)
 
@@ -37,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder, write_text_atomically
 
     Recording.load(args.recording)
-    bundle = common.bundle_of(args.source)
+    which = common.settled(args.source, args.checkpoint)
+    bundle = common.bundle_of(args.source, which=which)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     diagnosis = diagnose_bundle(bundle, args.recording)

@@ -4,15 +4,16 @@ Answer the held-out problems of a language task: greedily and, with --samples, s
 temperature. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (unbiased
 estimate) and the majority vote. A page shows the failures.
 
-The model is a run (its newest checkpoint), a Hugging Face folder or a hub id. The task of a run is the one it
-was trained on unless --task names another. key=value changes settings of the task or the engine. A reward model is
-evaluated on held-out pairs: does the better answer score higher?
+The model is a run (its newest checkpoint, or that of --checkpoint), a Hugging Face folder or a hub id. The task of a
+run is the one it was trained on unless --task names another. key=value changes settings of the task or the engine. A
+reward model is evaluated on held-out pairs: does the better answer score higher?
 
 --prefill starts every answer with its text; --name keeps the result beside others. --right is rejection sampling: right
 samples of new training problems become demonstrations for gaitway train FILE --agent sft.
 
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
+  gaitway evaluate runs/reason/grpo --checkpoint last --name last
   gaitway evaluate runs/reason/grpo --problems 1000 language.temperature=0.7
   gaitway evaluate runs/reason/sft --prefill '<think>' --name prefilled
   gaitway evaluate runs/reason/sft --right right.jsonl --problems 500 --samples 8
@@ -46,6 +47,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--name", "name of the page and the numbers (default: the task's)")
     parser.option("--prefill TEXT", "text that every answer starts with", default="")
     parser.option("--right FILE", "sample training problems, --problems of them, and keep right samples (JSONL)", Path)
+    common.add_checkpoint(parser)
     common.add_trust(parser)
 
 
@@ -53,8 +55,11 @@ def run(args: argparse.Namespace) -> int:
     common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
     from ..domains.texts.evaluate_source import evaluate_reward_model, evaluate_source, is_reward_model
 
+    which = common.settled(Path(args.source), args.checkpoint)
     if is_reward_model(args.source):
-        found = evaluate_reward_model(args.source, task=args.task, settings=args.settings, problems=args.problems)
+        found = evaluate_reward_model(
+            args.source, task=args.task, settings=args.settings, problems=args.problems, which=which
+        )
         print(f"pair accuracy {found.percent()}: how often the better of two held-out answers has the higher score")
         return 0
     out, evaluation = evaluate_source(
@@ -69,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         name=args.name,
         prefill=args.prefill,
         right=args.right,
+        which=which,
     )
     _print(evaluation)
     print(f"page: {out.with_suffix('.html')}")

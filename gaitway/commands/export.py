@@ -12,6 +12,9 @@ settings that describe its networks are printed.
 A language model becomes a Hugging Face folder: config, safetensors with adapters merged, tokeniser and chat template.
 transformers and vLLM load it; a reward model becomes a sequence classifier.
 
+--checkpoint exports another policy than the run's last: that of a number of steps, or 'best', the best by the
+examinations of a training with --until good.
+
 A policy that reads a signal without a sensor, such as its base velocity, is refused: train the '-blind' task, or name
 the signal with --estimate. The bundle then requires it as an input. Gaitway estimates base_lin_vel on the robot from
 legs and IMU, and the bundle names that estimator; 'base_lin_vel=robot' leaves it to the robot's own software, which
@@ -21,6 +24,7 @@ examples:
   gaitway export runs/walk --out runs/walk/bundle
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
+  gaitway export runs/walk --out bundle --checkpoint best
   gaitway export runs/walk --out checkpoints --format rsl-rl
   gaitway export runs/reason/grpo --out reasoner
 """
@@ -29,11 +33,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
 from ..catalogue import EXPORT_FORMATS
 from . import common
+
+if TYPE_CHECKING:
+    from ..runs.choice import Which
 
 
 def add_options(parser: common.Parser) -> None:
@@ -50,6 +58,7 @@ def add_options(parser: common.Parser) -> None:
         estimated,
         many=True,
     )
+    common.add_checkpoint(parser)
     common.add_trust(parser)
 
 
@@ -76,20 +85,21 @@ def run(args: argparse.Namespace) -> int:
     if args.estimate and form != "bundle":
         raise UserError(f"--estimate is for bundles: leave it out with --format {form}")
     common.require(f"export --format {form}", EXPORT_FORMATS[form])
+    which = common.settled(args.source, args.checkpoint)
     if form == "huggingface":
         from ..domains.texts.models import export_run
 
-        export_run(args.source, args.out)
+        export_run(args.source, args.out, which)
     elif form == "rsl-rl":
-        return _write_rsl_rl(args.source, args.out)
+        return _write_rsl_rl(args.source, args.out, which)
     else:
-        common.export_run(args.source, args.out, dict(args.estimate))
+        common.export_run(args.source, args.out, dict(args.estimate), which)
     print(f"{form}: {args.out}")
     return 0
 
 
-def _write_rsl_rl(run: Path, out: Path) -> int:
-    """Write the newest policy as ``model_<iteration>.pt``, and print the network settings for rsl_rl."""
+def _write_rsl_rl(run: Path, out: Path, which: Which) -> int:
+    """Write a policy as ``model_<iteration>.pt``, and print the network settings for rsl_rl."""
     from gaitway_agents.presets import PPOConfig
     from gaitway_agents.rsl_rl import checkpoint as rsl_rl_checkpoint
     from gaitway_agents.rsl_rl.config import RslRlConfig
@@ -98,7 +108,7 @@ def _write_rsl_rl(run: Path, out: Path) -> int:
     from ..runs.folder import RunFolder, read_checkpoint
     from ..training.load import load_policy
 
-    config, policy, _, path = load_policy(RunFolder.open(run))
+    config, policy, _, path = load_policy(RunFolder.open(run), which)
     agent = config.agent
     if not isinstance(agent, PPOConfig | RslRlConfig):
         raise UserError(f"{run} was trained with {config.algorithm}: rsl_rl only loads PPO's models")

@@ -3,9 +3,9 @@
 Watch a policy and steer it from a web browser: sliders for the command, pushes, a restart.
 
 A bundle runs in simulation as on the robot, on the page of 'gaitway demo': change the floor and the payload, and watch
-the forces on the feet. A run plays its newest checkpoint in the world it trains in, also during training; a run of
-Isaac Lab plays in MuJoCo, on flat ground. --terrain sets the ground of either. --video films a tour of the commands
-instead and needs no display. Runs of games and classic tasks can only be filmed.
+the forces on the feet. A run plays its newest checkpoint in the world it trains in, also during training; --checkpoint
+plays another one. A run of Isaac Lab plays in MuJoCo, on flat ground. --terrain sets the ground of either. --video
+films a tour of the commands instead and needs no display. Runs of games and classic tasks can only be filmed.
 
 --world isaaclab plays either in Isaac Lab, without noise and pushes, and prints the velocity errors of each robot. A
 run walks on its training's physics engine, a bundle on flat ground, where its graph reads simulated sensors. --viz
@@ -16,6 +16,7 @@ examples:
   gaitway play runs/walk
   gaitway play runs/walk/bundle --port 9000
   gaitway play runs/walk --video walk.mp4
+  gaitway play runs/walk --checkpoint best
   gaitway play runs/walk/bundle --terrain stairs-up:0.10
   gaitway play runs/walk --world isaaclab --seconds 10
   gaitway play runs/walk --world isaaclab --physics newton --viz viser
@@ -42,6 +43,7 @@ def add_options(parser: common.Parser) -> None:
     common.add_page(parser)
     parser.option("--model robot.xml", "bundles only: another MJCF of the same robot", Path)
     common.add_terrain(parser)
+    common.add_checkpoint(parser)
     parser.option(
         "--world", "play it in Isaac Lab (default: in MuJoCo, or its own game)", choices=tuple(with_options())
     )
@@ -51,6 +53,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    args.checkpoint = common.settled(args.source, args.checkpoint)
     if args.world is not None:
         return _elsewhere(args)
     for world, simulator in with_options().items():
@@ -66,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
         host=args.host,
         terrain=args.terrain,
         model=args.model,
+        checkpoint=args.checkpoint,
     )
     return 0
 

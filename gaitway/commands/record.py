@@ -8,6 +8,7 @@ Lab, on the physics engine that the run was trained with.
 
 examples:
   gaitway record runs/walk --out rollout.npz
+  gaitway record runs/walk --out rollout.npz --checkpoint best
   gaitway record runs/walk/bundle --out mujoco.npz --seconds 5 --envs 4
   gaitway record runs/walk --out physx.npz --world isaaclab --physics physx
 """
@@ -37,6 +38,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--model robot.xml", "bundles in MuJoCo only: another MJCF of the same robot", Path)
     parser.option("--world", "record it in Isaac Lab (default: in MuJoCo)", choices=tuple(with_options()))
     parser.option("--physics", "engine in Isaac Lab (default: that of the training)", choices=tuple(engines()))
+    common.add_checkpoint(parser)
     common.add_trust(parser)
 
 
@@ -49,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     make_folder(args.out.absolute().parent)
     if args.model is not None and (kind == "run" or args.world is not None):
         raise UserError("--model is another robot for a bundle in MuJoCo: leave it out, or record the bundle there")
+    args.checkpoint = common.settled(args.source, args.checkpoint)
     if args.world is not None:
         common.require(f"recording in {BACKENDS[args.world].title}", WORLDS[args.world])
         recording = backend(args.world).record_rollout(args)
@@ -83,7 +86,7 @@ def _run(args: argparse.Namespace) -> Recording:
     if (world := folder.record["world"]) != "mujoco":
         how = f"add --world {world}" if world in with_options() else "only runs of robots can be recorded"
         raise UserError(f"{args.source} trains in {world}: {how}")
-    config, actor, _ = load_actor(folder)
+    config, actor, _ = load_actor(folder, args.checkpoint)
     actor, physics = actor.cpu(), dataclasses.asdict(config.physics) if config.physics is not None else {}
     env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **physics)
     recorder = RolloutRecorder(env)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
+    common.add_checkpoint(parser)
     parser.option("--robot NAME", "hardware, such as unitree-go2", required=True)
     parser.option(
         "--minutes", "length of the nominal walk (default 10)", common.number(0.0, 1440.0, above=True), default=10.0
@@ -91,7 +92,8 @@ def _run(args: argparse.Namespace) -> int:
         ground=common.ground_of(args),
     )
     hardware = hardware_of(args.robot)
-    bundle = common.bundle_of(args.source)
+    which = common.settled(args.source, args.checkpoint)
+    bundle = common.bundle_of(args.source, which=which)
     report = args.report or bundle.resolve().parent / "rehearsal"
     make_folder(report)
     rehearsal, trace = rehearse_bundle(

@@ -21,16 +21,22 @@ and limits; the results count in the verdict. --isaaclab-python names the Python
 A LEAPP package, as Isaac Lab 3.0 exports it, or any other policy that 'gaitway import' reads is first written as a
 bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read its notes and guesses.
 
+--checkpoint validates another policy of a run than its last. Several of them, or 'all', are compared in a table; each
+gets its bundle and its report, without a video, in validated/ in the run, whose own bundle stays as it is.
+
 --sign KEY signs every file and the verdict of a bundle that passed, for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key, made by 'ssh-keygen -t ed25519', or a PEM file.
 
-The exit code is 0 if the verdict is PASS, 1 if it is FAIL, 2 for a bundle or model that cannot be used.
+The exit code is 0 if the verdict is PASS (of several checkpoints: if any passes), 1 if it is FAIL, 2 for a bundle or
+model that cannot be used.
 
 examples:
   gaitway validate runs/walk
   gaitway validate runs/walk/bundle --model my_robot.xml --json verdict.json
   gaitway validate runs/walk/bundle --seeds 3
   gaitway validate runs/walk --rough
+  gaitway validate runs/walk --checkpoint best
+  gaitway validate runs/walk --checkpoint all
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
@@ -52,10 +58,20 @@ from . import common
 
 if TYPE_CHECKING:
     from gaitway_sim2real.validate import Verdict
+    from rich.table import Table
+
+ALL = "all"
 
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE|POLICY", "run (exported first), bundle, or foreign policy (imported first)", Path)
+    parser.option(
+        "--checkpoint WHICH",
+        "checkpoint of the run: its steps (2000000 or 2M), best or last (default: last, unless the run chose one); all "
+        "for each that was kept; repeatable",
+        _checkpoint,
+        many=True,
+    )
     parser.option("--robot NAME", "robot, if a foreign policy does not name it")
     parser.switch("--rough", "also judge the policy on stairs, slopes and rough ground")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
@@ -83,9 +99,12 @@ def run(args: argparse.Namespace) -> int:
     from .. import api
     from ..runs.files import make_folder
 
+    if len(args.checkpoint) > 1 or ALL in args.checkpoint:
+        return _several(args, others)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
-    bundle = common.bundle_of(args.source, args.robot)
+    which = common.settled(args.source, next(iter(args.checkpoint), None))
+    bundle = common.bundle_of(args.source, args.robot, which)
 
     def told(bundle: Path, judged: Path, verdict: Verdict) -> None:
         if args.json is not None:
@@ -100,6 +119,45 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     return 0 if verdict.passed else 1
+
+
+def _checkpoint(text: str) -> int | str:
+    return ALL if text == ALL else common.checkpoint(text)
+
+
+def _several(args: argparse.Namespace, others: list[Any]) -> int:
+    """Validate several checkpoints of a run, and print a table of their verdicts."""
+    alone = ("robot", "json", "report", "sign")
+    if given := [name for name in alone if getattr(args, name) is not None]:
+        raise UserError(f"--{given[0]} is for one checkpoint: leave it out, or name one")
+    common.refuse_checkpoint(args.source, args.checkpoint[0])
+    from .. import api
+    from ..runs.choice import VALIDATED
+    from ..tables import show_table
+    from ..terminal import console
+
+    named = () if ALL in args.checkpoint else args.checkpoint
+    verdicts = api.validate_all(
+        args.source, named, model=args.model, seed=args.seed, seeds=args.seeds, rough=args.rough, engines=others
+    )
+    show_table(console(), _table(verdicts))
+    print(f"reports: {_short(args.source.absolute() / VALIDATED)}/step_*/validation/report.html")
+    return 0 if any(verdict.passed for verdict in verdicts.values()) else 1
+
+
+def _table(verdicts: dict[int, Verdict]) -> Table:
+    """A row for each checkpoint: verdict, errors on the command grid, and what failed by most."""
+    from ..tables import make_table
+
+    table = make_table("steps", "verdict", "scenarios", "grid error [m/s]", "[rad/s]", "failed by most")
+    for steps, verdict in verdicts.items():
+        required = [result for result in verdict.scenarios if result.required]
+        grid = next((result.metrics for result in required if result.name == "command_grid"), {})
+        errors = [f"{grid[name]:.3f}" if name in grid else "" for name in ("lin_vel_error", "yaw_vel_error")]
+        passed = f"{sum(result.passed for result in required)} of {len(required)}"
+        worst = next((f"{result.title}, {check.sentence()}" for result, check in verdict.failures()), "")
+        table.add_row(f"{steps:,}", verdict.word, passed, *errors, worst)
+    return table
 
 
 def _engines(args: argparse.Namespace) -> list[Any]:

@@ -203,6 +203,11 @@ class RunFolder:
         """Checkpoint files, oldest first."""
         return sorted((self.path / CHECKPOINTS).glob("step_*.pt"))
 
+    def kept(self) -> dict[int, Path]:
+        """Checkpoint files by their steps, oldest first."""
+        names = {path: path.stem.removeprefix("step_") for path in self.checkpoints()}
+        return {int(name): path for path, name in names.items() if name.isdecimal()}
+
     def load_checkpoint(self) -> tuple[dict[str, Any], Path] | None:
         """The newest checkpoint that is whole; warns of damaged ones. None if the run has none at all."""
         while True:

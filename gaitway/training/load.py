@@ -1,4 +1,4 @@
-"""Load a trained policy from the newest checkpoint of a run."""
+"""Load a trained policy from a checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gaitway_agents.registry import ENVIRONMENTS
 from torch import Tensor
 
 from ..errors import RunError
-from ..runs.folder import RunFolder, fitting
+from ..runs.choice import Which, settle
+from ..runs.folder import RunFolder, fitting, read_checkpoint
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
@@ -21,17 +22,23 @@ if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
 
 
-def newest(run: RunFolder) -> tuple[dict[str, Any], Path]:
-    """The newest checkpoint of a run, which must have one."""
+def load_state(run: RunFolder, which: Which = None) -> tuple[dict[str, Any], Path]:
+    """State and file of a checkpoint of a run, which must have one.
+
+    ``which`` is a number of steps, "best", "last", or None for the run's own choice: the newest, as a rule.
+    """
+    if (steps := settle(run, which)) is not None:
+        path = run.kept()[steps]
+        return read_checkpoint(path), path
     if (found := run.load_checkpoint()) is None:
         raise RunError(f"{run.path} has no checkpoint yet: train it first")
     return found
 
 
-def trainer_of(run: RunFolder, env: VectorEnv) -> Trainer:
-    """A run's agent with the policy of its newest checkpoint, in an environment that is there."""
+def trainer_of(run: RunFolder, env: VectorEnv, which: Which = None) -> Trainer:
+    """A run's agent with the policy of a checkpoint, in an environment that is there."""
     config = run.config()
-    state, path = newest(run)
+    state, path = load_state(run, which)
     trainer = config.environments.trainer_in(env, config, config.seed)
     with fitting(path, run.path):
         trainer.load_policy(state["trainer"])
@@ -66,8 +73,8 @@ def act_in(env: Any, actor: Any, steps: Iterable[int], seed: int, device: torch.
         policy.forget(terminated | truncated)
 
 
-def load_policy(run: RunFolder) -> tuple[TrainConfig, nn.Module, nn.Module, Path]:
-    """The policy of a robot's run from its newest checkpoint, its deterministic actor, and the checkpoint.
+def load_policy(run: RunFolder, which: Which = None) -> tuple[TrainConfig, nn.Module, nn.Module, Path]:
+    """The policy of a robot's run from a checkpoint, its deterministic actor, and the checkpoint.
 
     They are made of configuration and checkpoint alone: no environment is built.
     """
@@ -76,13 +83,13 @@ def load_policy(run: RunFolder) -> tuple[TrainConfig, nn.Module, nn.Module, Path
     if ENVIRONMENTS[config.algorithm].restored is None:
         able = ", ".join(name for name, row in ENVIRONMENTS.items() if row.restored is not None)
         raise RunError(f"{run.path} was trained with {config.algorithm}, which is not exported: train with {able}")
-    state, path = newest(run)
+    state, path = load_state(run, which)
     with fitting(path, run.path):
         policy, actor = config.environments.restored(config, state["trainer"])
     return config, policy, actor, path
 
 
-def load_actor(run: RunFolder) -> tuple[TrainConfig, nn.Module, Path]:
-    """The deterministic policy (N, D) -> (N, A) of a robot's run, from its newest checkpoint, and the checkpoint."""
-    config, _, actor, path = load_policy(run)
+def load_actor(run: RunFolder, which: Which = None) -> tuple[TrainConfig, nn.Module, Path]:
+    """The deterministic policy (N, D) -> (N, A) of a robot's run, from a checkpoint, and the checkpoint."""
+    config, _, actor, path = load_policy(run, which)
     return config, actor, path

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gaitway_files.writing import whole_file
 
+from ..runs.choice import Which
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
 from ..training.load import trainer_of
@@ -17,12 +18,12 @@ from ..training.progress import Counter
 SEED = 30_000  # not one that training or evaluation has seen
 
 
-def film_game(folder: Path, out: Path, seconds: float) -> str:
-    """Film the newest policy of a run for ``seconds`` of its task's own time; says how the episodes went."""
+def film_game(folder: Path, out: Path, seconds: float, which: Which = None) -> str:
+    """Film a policy of a run for ``seconds`` of its task's own time; says how the episodes went."""
     run = RunFolder.open(folder)
     config = run.config()
     env, picture, fps = config.environments.pictured(config.task, SEED)
-    trainer = trainer_of(run, env)
+    trainer = trainer_of(run, env, which)
     observation, _ = env.reset(seed=SEED)
     memory = trainer.initial_memory(1)
     returns: list[float] = []

@@ -10,6 +10,7 @@ from gaitway_files.errors import UserError
 if TYPE_CHECKING:
     from gaitway_tasks.ground import Ground
 
+    from ..runs.choice import Which
     from .walkers import Walker
 
 
@@ -24,7 +25,7 @@ def is_filmed(run: Path) -> bool:
     return watched == "film"
 
 
-def film_of_game(run: Path, out: Path | None, seconds: float) -> None:
+def film_of_game(run: Path, out: Path | None, seconds: float, which: Which = None) -> None:
     """Write a film of a game or classic task to ``out``, and print what was achieved in it."""
     from gaitway_sim2real.mujoco.film import check_video_path
 
@@ -33,17 +34,17 @@ def film_of_game(run: Path, out: Path | None, seconds: float) -> None:
     if out is None:
         raise UserError(f"{run} is a run of a game or classic task, which can only be filmed: add --video FILE.mp4")
     check_video_path(out)
-    told = film_game(run, out, seconds)
+    told = film_game(run, out, seconds, which)
     print(f"video: {out}; {told}")
 
 
-def walker_of(path: Path, kind: str, model: Path | None, ground: Ground | None) -> Walker:
+def walker_of(path: Path, kind: str, model: Path | None, ground: Ground | None, which: Which = None) -> Walker:
     """The robot of a "run" or a "bundle" on a ground; without one, a run's own or level ground."""
     from gaitway_tasks.ground import LEVEL
 
     from .walkers import BundleWalker, WorldWalker
 
-    return BundleWalker(path, model, ground or LEVEL) if kind == "bundle" else WorldWalker(path, ground)
+    return BundleWalker(path, model, ground or LEVEL) if kind == "bundle" else WorldWalker(path, ground, which)
 
 
 def film_of_walk(walker: Walker, out: Path, seconds: float) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gaitway_sim2real.lockstep.surroundings import Contacts
     from gaitway_tasks.spec import Task
 
+    from ..runs.choice import Which
+
 Array = NDArray[np.floating]
 UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fallen
 LYING, GET_UP_S = 0.5, 1.0  # so has one that stays below this share of its height for so long [s]
@@ -117,12 +119,12 @@ class BundleWalker:
 
 
 class WorldWalker:
-    """A run's newest policy in the world it learns in; works while it trains, and for policies no robot could run.
+    """A run's policy in the world it learns in; works while it trains, and for policies no robot could run.
 
-    ``ground`` takes the place of the task's.
+    ``ground`` takes the place of the task's, ``which`` is the checkpoint.
     """
 
-    def __init__(self, run: Path, ground: Ground | None = None):
+    def __init__(self, run: Path, ground: Ground | None = None, which: Which = None):
         import torch
         from gaitway_sim2real.bundle.signal_policy import estimate_scale
         from gaitway_sim2real.mujoco.model import RobotModel, addresses
@@ -133,7 +135,7 @@ class WorldWalker:
         from ..training.load import load_actor
 
         torch.set_num_threads(1)
-        config, actor, checkpoint = load_actor(RunFolder.open(run))
+        config, actor, checkpoint = load_actor(RunFolder.open(run), which)
         self.actor: Any = actor
         config = in_mujoco(config)
         if ground is not None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from ...config.overrides import trust_settings
 from ...config.train_config import merge, resolve
 from ...errors import ConfigError
+from ...runs.choice import Which
 from ...runs.files import make_folder, refuse_links, write_text_atomically
 from ...runs.folder import is_run
 from ..table import find_task
@@ -48,9 +49,11 @@ def evaluate_source(
     name: str | None = None,
     prefill: str = "",
     right: Path | None = None,
+    which: Which = None,
 ) -> tuple[Path, Evaluation]:
     """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers.
 
+    ``which`` is the checkpoint of a run.
     ``right`` is a file for right samples, of new training problems in place of the held-out ones.
     """
     if right is not None and (not samples or problems is None):
@@ -58,7 +61,7 @@ def evaluate_source(
             "--right keeps right samples of training problems, which never end: add --samples and --problems"
         )
     config = evaluation_config(source, task, settings, rollout)
-    loaded = load_writer(source, config.device)
+    loaded = load_writer(source, config.device, which)
     asked = config.task
     conversation = make_conversation(asked, loaded.tokenizer, loaded.model, prefill)
     asked = fitting(asked, conversation)
@@ -81,7 +84,9 @@ def evaluate_source(
     if out is None:
         refuse_links(folder)
     make_folder(folder)
-    path = folder / _plain(name or (asked.name if right is None else f"{asked.name}-training"))
+    usual = asked.name if right is None else f"{asked.name}-training"
+    usual += f"-{loaded.steps}" if isinstance(which, int) else ""  # one checkpoint does not replace another
+    path = folder / _plain(name or usual)
     evaluation.save(path.with_suffix(".json"))
     write_page(evaluation, path.with_suffix(".html"))
     if right is not None:
@@ -108,9 +113,11 @@ def is_reward_model(source: str) -> bool:
     return is_run(path) and isinstance(language_run(path).config().agent, RewardModelConfig)
 
 
-def evaluate_reward_model(source: str, *, task: str | None, settings: Sequence[str], problems: int | None) -> Measure:
+def evaluate_reward_model(
+    source: str, *, task: str | None, settings: Sequence[str], problems: int | None, which: Which = None
+) -> Measure:
     """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
-    loaded = load_run(language_run(Path(source)))
+    loaded = load_run(language_run(Path(source)), which)
     assert isinstance(loaded.model, RewardModel) and loaded.config is not None
     asked = merge(loaded.config, None, settings).task
     if task is not None and task != asked.name:

@@ -16,8 +16,10 @@ from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_tasks.language.spec import LanguageTask
 
 from ...errors import RunError
+from ...runs.choice import Which
 from ...runs.files import disk_error
 from ...runs.folder import RunFolder, fitting, is_run
+from ...training.load import load_state
 from .devices import find_device, usual_dtype
 
 if TYPE_CHECKING:
@@ -127,16 +129,13 @@ def language_run(path: Path) -> RunFolder:
     return run
 
 
-def load_run(run: RunFolder) -> Loaded:
-    """The model of a run's newest checkpoint, adapters included."""
+def load_run(run: RunFolder, which: Which = None) -> Loaded:
+    """The model of a run's checkpoint, adapters included."""
     config = run.config()
     if config.language is not None and config.language.attention == "flash_attention_2":
         # It needs bfloat16, which only the forward passes of a training are sure to be in.
         config = replace(config, language=replace(config.language, attention="sdpa"))
-    found = run.load_checkpoint()
-    if found is None:
-        raise RunError(f"{run.path} has no checkpoint yet: train it first")
-    state, path = found
+    state, path = load_state(run, which)
     model, tokenizer = open_start(config, run)
     with fitting(path, run.path):
         weights = state["trainer"]["policy"]
@@ -145,25 +144,25 @@ def load_run(run: RunFolder) -> Loaded:
     return Loaded(model, tokenizer, config, state["steps"])
 
 
-def load_writer(source: str, device: str = "auto") -> Loaded:
-    """The causal LM of a run, of a folder in Hugging Face's form or of the hub."""
+def load_writer(source: str, device: str = "auto", which: Which = None) -> Loaded:
+    """The causal LM of a run's checkpoint, of a folder in Hugging Face's form or of the hub."""
     quiet()
     if not is_run(Path(source)):
         tokenizer = load_tokenizer(source)
         place = find_device(device)
         options = LanguageOptions(model=source, dtype=usual_dtype(place))
         return Loaded(load_model(options, tokenizer, device=place, learning=False), tokenizer, None)
-    loaded = load_run(language_run(Path(source)))
+    loaded = load_run(language_run(Path(source)), which)
     if isinstance(loaded.model, RewardModel):
         raise RunError(f"{source} is a reward model, which judges answers and gives none")
     return loaded
 
 
-def export_run(path: Path, out: Path) -> None:
-    """Write the newest model of a run to ``out``, which must be new or empty; it appears whole or not at all."""
+def export_run(path: Path, out: Path, which: Which = None) -> None:
+    """Write the model of a run's checkpoint to ``out``, which must be new or empty; it appears whole or not at all."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out} exists and is not an empty folder: choose another --out")
-    loaded = load_run(language_run(path))
+    loaded = load_run(language_run(path), which)
     _write_whole(loaded, out)
 
 

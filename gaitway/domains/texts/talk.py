@@ -11,6 +11,7 @@ from gaitway_files.errors import UserError
 from gaitway_language.conversation import Conversation
 from gaitway_language.model import stop_tokens
 
+from ...runs.choice import Which
 from .models import load_writer
 from .settings import is_tiny
 
@@ -19,7 +20,7 @@ MAX_TOKENS = 1024
 
 
 class Talk:
-    """``source`` is a run, a folder in Hugging Face's form or an id of its hub."""
+    """``source`` is a run, a folder in Hugging Face's form or an id of its hub; ``which`` is a run's checkpoint."""
 
     def __init__(
         self,
@@ -30,8 +31,9 @@ class Talk:
         max_tokens: int | None = None,
         alone: bool = False,
         seed: int = 0,
+        which: Which = None,
     ):
-        loaded = load_writer(source)
+        loaded = load_writer(source, which=which)
         self.model, self.temperature = loaded.model.eval(), temperature
         task = loaded.task
         if system is None:

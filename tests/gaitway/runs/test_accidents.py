@@ -23,7 +23,7 @@ from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.lock import RunLock
 from gaitway.runs.rows import RunWarning, parse_rows, read_rows
 from gaitway.training import loop as training
-from gaitway.training.load import newest, trainer_of
+from gaitway.training.load import load_state, trainer_of
 
 pytestmark = pytest.mark.hostile("durability")
 
@@ -78,7 +78,7 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first_and_goes_on_when_it
             said = capsys.readouterr().err
             assert f"{run} is being trained by process {first.pid} on " in said and " since 20" in said
             assert (run / "metrics.jsonl").read_bytes() == before
-            assert newest(RunFolder.open(run))[1].name == "step_000000000100.pt"  # looking is free
+            assert load_state(RunFolder.open(run))[1].name == "step_000000000100.pt"  # looking is free
         finally:
             os.kill(first.pid, signal.SIGKILL)
             first.wait()
