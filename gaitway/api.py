@@ -187,6 +187,7 @@ def validate(
     from gaitway_sim2real.validate.rough import ROUGH
 
     from .runs.files import refuse_links
+    from .runs.judgements import note_verdict
     from .training.progress import show_scenario
 
     folder = report_folder(bundle) if report is None else Path(report)
@@ -208,6 +209,8 @@ def validate(
         if model is None:
             for place in (bundle, judged):
                 verdict.save(place / "validation.json")
+            if (run := run_of(bundle)) is not None:
+                note_verdict(run, verdict)
         if after is not None:
             after(bundle, judged, verdict)
     return verdict
@@ -261,6 +264,11 @@ def validate_all(
             bundle, model=model, seed=seed, seeds=seeds, rough=rough, video=False, engines=engines, quiet=quiet
         )
     return verdicts
+
+
+def run_of(bundle: Place) -> Path | None:
+    """Run folder that a bundle was exported into, as ``bundle/`` or below ``validated/``; None for another place."""
+    return next((folder for folder in list(Path(bundle).resolve().parents)[:3] if common.is_run(folder)), None)
 
 
 def report_folder(bundle: Place) -> Path:

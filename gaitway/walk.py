@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from gaitway_files.writing import open_to_append
 
 from .runs.choice import settle
-from .runs.folder import EXAMINATIONS, RunFolder, steps_of
-from .runs.judgements import judgements
+from .runs.folder import EXAMINATIONS, RunFolder
+from .runs.judgements import policies_judged
 from .runs.rows import read_rows
 from .training.progress import about
 
@@ -108,13 +108,10 @@ class Stages:
             "tell how long that takes here",
         )
         if not code:
-            run = RunFolder.open(self.out)
-            steps, examined = chosen_steps(run), _rows(self.out)
-            tried = sum("suite" in row for row in examined)
-            print(
-                f"policy of {steps:,} steps, of {run.record['steps']:,}; {len(examined)} examined, {tried} tried on the suite",
-                flush=True,
-            )
+            run, rows = RunFolder.open(self.out), _rows(self.out)
+            steps = f"{chosen_steps(run):,} steps, of {run.record['steps']:,}"
+            tried = sum("suite" in row for row in rows)
+            print(f"policy of {steps}; {len(rows)} examined, {tried} tried on the suite", flush=True)
         return code
 
     def export(self) -> int:
@@ -167,7 +164,7 @@ def film_command(out: Path) -> list[str]:
 
 def chosen_steps(run: RunFolder) -> int:
     """Steps of the checkpoint that a run exports."""
-    return settle(run) or steps_of(run.checkpoints()[-1])
+    return settle(run) or max(run.kept())
 
 
 def _rows(out: Path) -> list[dict[str, Any]]:
@@ -213,10 +210,9 @@ def _print_ending(out: Path, seed: int, task: str, verdict: Verdict) -> None:
     print(f"  bundle for a robot             {out}/bundle")
     print(f"  training record                {out}/run.json, {out}/metrics.jsonl, {out}/examinations.jsonl")
     print(f"Steer it in a browser: {Path(sys.executable).parent / 'gaitway'} play {out}")
-    run = RunFolder.open(out)
-    judged = len(judgements(out))
-    which = "the first policy of this run that was judged" if judged == 1 else f"policy {judged} of this run to be judged"
-    head = f"{verdict.summary().splitlines()[0]}, after {chosen_steps(run):,} steps, {which}"
+    steps, number = chosen_steps(RunFolder.open(out)), policies_judged(out)
+    head = verdict.summary().splitlines()[0]
+    head += f", after {steps:,} steps, policy {number} of this run to be judged"
     if verdict.passed:
         print(head)
         return

@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
     others = _engines(args)
     from .. import api
     from ..runs.files import make_folder
+    from ..runs.judgements import policies_judged
 
     if len(args.checkpoint) > 1 or ALL in args.checkpoint:
         return _several(args, others)
@@ -110,6 +111,8 @@ def run(args: argparse.Namespace) -> int:
         if args.json is not None:
             verdict.save(args.json)
         print(verdict.summary())
+        if args.model is None and (run := api.run_of(bundle)) is not None:
+            print(f"  policies of this run that were judged: {policies_judged(run)}")
         if key is not None:
             _sign(bundle, judged, key, verdict.passed)
 

@@ -169,8 +169,8 @@ class RunFolder:
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
-    def save_checkpoint(self, state: dict[str, Any], keep: int, kept: Collection[int] = ()) -> Path:
-        """Write ``state`` (with its ``steps``); keep the newest ``keep`` checkpoints, and those after ``kept`` steps.
+    def save_checkpoint(self, state: dict[str, Any], keep: int, spared: Collection[int] = ()) -> Path:
+        """Write ``state`` (with its ``steps``); keep the newest ``keep`` checkpoints, and those after ``spared`` steps.
 
         On a full disk, those give way to the new one, the oldest first, with a warning.
         """
@@ -186,8 +186,8 @@ class RunFolder:
                     raise
                 spare[0].unlink(missing_ok=True)
                 warnings.warn(f"{error.reason}: {spare[0]} gives way to it", RunWarning, stacklevel=2)
-        for old in self.checkpoints()[:-keep]:
-            if steps_of(old) not in kept:
+        for steps, old in list(self.kept().items())[:-keep]:
+            if steps not in spared:
                 old.unlink(missing_ok=True)
         return path
 
@@ -229,11 +229,6 @@ class RunFolder:
                     warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
             else:
                 return None
-
-
-def steps_of(checkpoint: Path) -> int:
-    """Steps of the training after which a checkpoint file was written."""
-    return int(checkpoint.stem.removeprefix("step_"))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 JUDGEMENTS = "verdicts.jsonl"
 
 
-def judgements(run: Path) -> list[dict[str, Any]]:
-    """Rows of ``verdicts.jsonl``, one for each policy that ``gaitway validate`` judged, oldest first."""
-    path = run / JUDGEMENTS
-    return read_rows(path) if path.exists() else []
+def policies_judged(run: Path) -> int:
+    """Number of the run's policies that have a published verdict."""
+    return len({row["policy_sha256"] for row in _rows(run)})
 
 
-def note_verdict(run: Path, verdict: Verdict) -> int:
-    """Record the verdict of a policy of ``run``; returns how many policies of the run were judged, this one included."""
-    rows = judgements(run)
-    policies = dict.fromkeys(row["policy_sha256"] for row in rows)
+def note_verdict(run: Path, verdict: Verdict) -> None:
+    """Record the verdict of a policy of ``run``, once."""
     row = {"policy_sha256": verdict.policy_sha256, "seed": verdict.seed, "verdict": verdict.word}
     row |= {"suite_version": verdict.suite_version, "failed": sorted({result.name for result, _ in verdict.failures()})}
-    if row not in rows:
-        path = run / JUDGEMENTS
-        try:
-            with open_to_append(path) as file:
-                file.write(f"{json.dumps(row)}\n".encode())
-        except OSError as error:
-            raise disk_error(path, error) from None
-    return len(policies | {verdict.policy_sha256: None})
+    if row in _rows(run):
+        return
+    path = run / JUDGEMENTS
+    try:
+        with open_to_append(path) as file:
+            file.write(f"{json.dumps(row)}\n".encode())
+    except OSError as error:
+        raise disk_error(path, error) from None
+
+
+def _rows(run: Path) -> list[dict[str, Any]]:
+    path = run / JUDGEMENTS
+    return read_rows(path) if path.exists() else []

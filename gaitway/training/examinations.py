@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..runs.choice import best
 from ..runs.folder import EXAMINATIONS, RunFolder
 from ..runs.rows import read_rows
 from .evaluator import Every
+from .progress import about
 
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 GOOD = "good"
 """Recorded reason of a training that ended by a policy that passed the suite; others end by ``total_steps``."""
+
+
+SHOWN = 3
+"""Failed checks that a line names."""
+TRIAL = 8.0
+"""Time of a trial, in that of an examination that passes."""
 
 
 class Examinations:
@@ -46,40 +53,35 @@ class Examinations:
         If it passes, the whole suite judges it, the scenarios that the one before failed first.
         """
         steps = self.learner.steps
-        began = time.process_time()
+        busy, began = time.process_time(), time.monotonic()
         found = self.examine(self.learner)
-        row = {"steps": steps, "wall_s": wall, "cpu_s": round(time.process_time() - began, 3), **found.to_dict()}
+        took = time.monotonic() - began
+        row = {"steps": steps, "wall_s": wall, "cpu_s": round(time.process_time() - busy, 3), **found.to_dict()}
         say(f"examination after {steps:,} steps {found.words()}")
         if found.passed and steps >= self.config.least_steps:
-            say("trying this policy on the whole suite, which takes a minute or more")
+            say(f"trying this policy on the whole suite; {about(TRIAL * took)}")
+            began = time.monotonic()
             tries = [earlier["suite"] for earlier in self.rows if "suite" in earlier]
             suspects = list(dict.fromkeys(name for each in reversed(tries) for name in each["scenarios"]))
             verdict = self.judge(self.learner, len(tries), suspects)
-            row["suite"] = verdict.to_dict()
+            row["suite"] = {**verdict.to_dict(), "wall_s": round(time.monotonic() - began, 1)}
             say(f"the suite on the policy of {steps:,} steps: {verdict.words()}")
         self.rows.append(row)
         self.run.append_examination(row)
         return "suite" in row and row["suite"]["passed"]
 
-    def kept(self) -> set[int]:
+    def spared(self) -> set[int]:
         """Steps of the checkpoints that outlive newer ones: those that passed an examination, and the best."""
-        best = self.best()
-        return {row["steps"] for row in self.rows if row["passed"] or row is best}
+        return {row["steps"] for row in self.rows if row["passed"] or row["steps"] == self.best()}
 
-    def best(self) -> dict[str, Any] | None:
-        """Row of the best policy examined; None if none was."""
-        return max(self.rows, key=merit, default=None)
+    def best(self) -> int | None:
+        """Steps of the best policy examined; None if none was."""
+        return best(self.rows, {row["steps"] for row in self.rows})
 
-    def newest(self) -> str:
+    def lacks(self) -> str:
         """What the best policy lacked, in words."""
-        if (best := self.best()) is None:
+        if (steps := self.best()) is None:
             return "the policy was never examined"
-        lacks = [*best["missing"], *best.get("suite", {}).get("failed", ())]
-        return f"the best policy examined, of {best['steps']:,} steps, lacks {'; '.join(lacks[:3])}"
-
-
-def merit(row: dict[str, Any]) -> tuple[float, ...]:
-    """Sort key of examined policies, the best last: by the suite, the examination, failed checks, and margins."""
-    suite, closest = row.get("suite", {}).get("passed", False), row.get("closest")
-    margin = -math.inf if closest is None else -closest
-    return suite, row["passed"], not row.get("left_out"), -len(row["missing"]), margin, row["steps"]
+        (row,) = [row for row in self.rows if row["steps"] == steps]
+        lacks = [*row["missing"], *row.get("suite", {}).get("failed", ())]
+        return f"the best policy examined, of {steps:,} steps, lacks {'; '.join(lacks[:SHOWN])}"

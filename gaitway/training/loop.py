@@ -135,14 +135,14 @@ def _learn(
                 due = examinations.is_due()
                 parts = _gathered(learner, wanted=due or effort.iteration % config.checkpoint_interval == 0)
                 if parts is not None:
-                    saved = _save(run, learner, config, effort, parts, examinations.kept())
+                    saved = _save(run, learner, config, effort, parts, examinations.spared())
                 good = due and examinations.hold(effort.wall, progress.say)
                 last = good or _is_done(learner, config) or stop.signal is not None
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)
             parts = _gathered(learner, wanted=saved is None or run.record["steps"] != learner.steps)
             if parts is not None:
-                saved = _save(run, learner, config, effort, parts, examinations.kept())
+                saved = _save(run, learner, config, effort, parts, examinations.spared())
         except BaseException as error:
             _mark_failed(run, error)
             if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
@@ -157,14 +157,14 @@ def _learn(
     told = stop.signal.name if stop.signal else "another process"
     _print_ending(run, config, saved, "" if finished else f"interrupted by {told}")
     if finished and examinations.wanted and not good:
-        print(f"not good after {learner.steps:,} steps: {examinations.newest()}")
+        print(f"not good after {learner.steps:,} steps: {examinations.lacks()}")
     return 0 if finished else stop.exit_code
 
 
 def _chosen(examinations: Examinations) -> dict[str, int]:
     """Entry of the record with the steps of the best policy examined, which is what is exported."""
     best = examinations.best()
-    return {} if best is None else {"chosen": best["steps"]}
+    return {} if best is None else {"chosen": best}
 
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
@@ -258,9 +258,9 @@ def _save(
     config: TrainConfig,
     effort: Effort,
     parts: list[dict[str, Any]],
-    kept: Collection[int],
+    spared: Collection[int],
 ) -> Path:
-    """Write a checkpoint, with the ``parts`` of all processes; those after ``kept`` steps stay beside the newest."""
+    """Write a checkpoint, with the ``parts`` of all processes; those after ``spared`` steps stay beside the newest."""
     state = {
         "steps": learner.steps,
         "iteration": effort.iteration,
@@ -269,7 +269,7 @@ def _save(
         "torch_rng": torch.get_rng_state(),
         "trainer": learner.state_dict() | {"others": [part["trainer"] for part in parts[1:]]},
     }
-    path = run.save_checkpoint(state, config.keep_checkpoints, kept)
+    path = run.save_checkpoint(state, config.keep_checkpoints, spared)
     run.update(
         steps=learner.steps,
         iterations=effort.iteration,

@@ -23,10 +23,10 @@ from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
 from gaitway.runs import folder
 from gaitway.runs.files import NoSpace
-from gaitway.runs.folder import RunFolder, steps_of
+from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
-from gaitway.training.examinations import Examinations, merit
+from gaitway.training.examinations import Examinations
 from gaitway.training.start import Order, begin
 
 BLIND = "velocity-flat-anymal-c-blind"
@@ -43,7 +43,7 @@ def examined(path: Path) -> list[tuple[int, bool]]:
 
 
 def kept(path: Path) -> list[int]:
-    return [steps_of(file) // 128 for file in RunFolder.open(path).checkpoints()]
+    return [steps // 128 for steps in RunFolder.open(path).kept()]
 
 
 def test_it_ends_with_the_first_policy_that_passes_the_suite(tmp_path, monkeypatch, capsys):
@@ -83,18 +83,6 @@ def test_what_the_best_lacked_is_said_at_the_bound_and_it_is_kept(tmp_path, monk
     record = RunFolder.open(tmp_path / "run").record
     assert (record["reason"], record["chosen"]) == ("total_steps", 128)
     assert kept(tmp_path / "run") == [1, 4]
-
-
-def test_the_best_is_the_suite_s_then_the_examination_s_then_by_margins():
-    def row(steps: int, passed: bool, missing: int, closest: float | None, suite: bool | None = None) -> dict[str, Any]:
-        tried = {} if suite is None else {"suite": {"passed": suite}}
-        return {"steps": steps, "passed": passed, "missing": ["x"] * missing, "closest": closest, **tried}
-
-    rows = [
-        row(1, False, 3, 2.0), row(2, False, 1, None), row(3, False, 1, 1.4), row(4, True, 0, 0.9),
-        row(5, True, 0, 0.8, suite=False), row(6, True, 0, 0.95, suite=True), row(7, False, 1, 1.5),
-    ]  # fmt: skip
-    assert [each["steps"] for each in sorted(rows, key=merit)] == [1, 2, 7, 3, 4, 5, 6]
 
 
 @pytest.mark.hostile("durability")
