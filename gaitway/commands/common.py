@@ -177,7 +177,7 @@ def checkpoint(text: str) -> int | str:
     try:
         return read_which(text)
     except UserError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("--checkpoint ")) from None
+        raise argparse.ArgumentTypeError(GIVEN + str(error).removeprefix("--checkpoint ")) from None
 
 
 def settled(source: Path, which: Which) -> Which:
@@ -328,14 +328,13 @@ def bundle_in(bundle: Path, run: Path, which: Which = None) -> Path:
     """``bundle`` of a checkpoint of ``run``, written anew if it is outdated. The policy gets all its inputs."""
     from gaitway_onboard.bundle.contract import Contract
 
-    from ..runs.choice import settle
+    from ..runs.choice import LAST, settle
     from ..runs.folder import RunFolder
 
     folder = RunFolder.open(run)
     steps, kept = settle(folder, which), folder.kept()
-    if steps is None and kept:
-        steps = max(kept)
-    if is_bundle(bundle) and steps is not None and Contract.load(bundle).checkpoint_sha256 == digest(kept[steps]):
+    wanted = kept.get(max(kept, default=0) if steps is None else steps)
+    if is_bundle(bundle) and wanted is not None and Contract.load(bundle).checkpoint_sha256 == digest(wanted):
         return bundle
     require("export", EXPORT)
-    return export_run(run, bundle, None, which)
+    return export_run(run, bundle, None, LAST if steps is None else steps)

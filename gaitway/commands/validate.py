@@ -152,7 +152,7 @@ def _table(verdicts: dict[int, Verdict]) -> Table:
     """A row for each checkpoint: verdict, errors on the command grid, and what failed by most."""
     from ..tables import make_table
 
-    table = make_table("steps", "verdict", "scenarios", "grid error [m/s]", "[rad/s]", "failed by most")
+    table = make_table("steps", "verdict", "scenarios", "grid [m/s]", "[rad/s]", "failed by most")
     for steps, verdict in verdicts.items():
         required = [result for result in verdict.scenarios if result.required]
         grid = next((result.metrics for result in required if result.name == "command_grid"), {})

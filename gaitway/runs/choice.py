@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from gaitway_files.errors import UserError
@@ -19,7 +20,8 @@ BEST, LAST = "best", "last"
 Which = int | str | None
 """Steps, as a number or in any spelling of :func:`read_which`; "best" or "last"; None for the run's own choice."""
 
-UNITS = {"k": 10**3, "K": 10**3, "M": 10**6}
+NUMBER = re.compile(r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*)(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)([kM]?)")
+UNITS = {"": 1, "k": 10**3, "M": 10**6}
 MOST_STEPS = 10**15
 SHOWN = 5
 """Steps that a message lists at most."""
@@ -39,15 +41,11 @@ def read_which(given: int | str) -> int | str:
     text = str(given).strip()
     if text in (BEST, LAST):
         return text
-    unit = UNITS.get(text[-1:], 1)
-    try:
-        number = Decimal(text[: -1 if unit > 1 else None].replace(",", "").replace("_", ""))
-    except InvalidOperation:
-        number = Decimal("NaN")
-    # The bound comes first: a number such as 1e999999999 would fill the memory.
-    if not number.is_finite() or not 0 <= number <= MOST_STEPS or number * unit % 1:
-        raise UserError(f"--checkpoint {text[:40]}: use a number of steps such as 2000000 or 2M, {BEST} or {LAST}")
-    return int(number * unit)
+    if found := NUMBER.fullmatch(text):
+        steps = Decimal(found[1].replace(",", "").replace("_", "")) * UNITS[found[2]]
+        if steps <= MOST_STEPS and not steps % 1:
+            return int(steps)
+    raise UserError(f"--checkpoint {text[:40]}: use a number of steps such as 2000000 or 2M, {BEST} or {LAST}")
 
 
 def chosen(run: RunFolder) -> int | None:

@@ -93,6 +93,22 @@ def test_evaluate_writes_numbers_and_page(grpo, capsys):
     assert again.problems == found.problems  # the same answers every time
 
 
+def test_the_named_checkpoint_is_evaluated_and_exported(grpo, tmp_path, capsys):
+    assert ours(["evaluate", grpo, "--problems", "3", "--checkpoint", "48"], capsys)[0] == 0
+    assert Evaluation.load(grpo / "evaluations" / "arithmetic-48.json").steps == 48
+    code, _, said = ours(["evaluate", grpo, "--problems", "3", "--checkpoint", "best"], capsys)
+    assert code == 2 and "trained without examinations" in said and "32, 48, 64" in said
+    assert ours(["export", grpo, "--checkpoint", "32", "--out", tmp_path / "model"], capsys)[0] == 0
+    from safetensors.torch import load_file
+
+    from gaitway.domains.texts.models import language_run, load_run
+
+    written = load_file(tmp_path / "model" / "model.safetensors")
+    for steps, same in ((32, True), (64, False)):
+        weights = load_run(language_run(grpo), steps).model.state_dict()
+        assert all(torch.equal(weights[name], value) for name, value in written.items()) == same
+
+
 def test_evaluate_on_other_problems(grpo, tmp_path, capsys):
     settings = ["task.source.steps=[4,4]", "--problems", "3", "--out", tmp_path]
     assert ours(["evaluate", grpo, *settings], capsys)[0] == 0
