@@ -15,7 +15,7 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots.mjcf import ModelError
 
-from ..bundle.batched_policy import BatchedPolicy
+from ..bundle.batched_policy import BatchedPolicy, SideBySide
 from ..mujoco.estimates import estimates_note
 from ..mujoco.model import help_in
 from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
@@ -23,7 +23,7 @@ from ..pages.verdict import software
 from .conditions import Conditions, draw
 from .engines import Engine
 from .evidence import Evidence, evidence_of
-from .examination import MOST_REPETITIONS, Progress, Task, examine
+from .examination import MOST_REPETITIONS, Order, Progress, Task, examine
 from .in_engines import engine_scenarios, walk
 from .metrics import METRICS
 from .needs import OF_COMMANDS, LeftOut, Subject, unmet
@@ -35,6 +35,9 @@ from .studio import Frames, Pictures, Strip, Studio
 from .tally import Run, Tally, joined, measured
 from .verdict import ScenarioResult, SeedResult, Verdict
 from .workers import Workers
+
+STOPPED = "a required scenario failed before they were finished"
+"""Why scenarios are left out after a failure that ended the suite."""
 
 
 def validate_bundle(
@@ -51,6 +54,8 @@ def validate_bundle(
     courses: Sequence[Scenario] = (),
     processes: int = 1,
     engines: Sequence[Engine] = (),
+    stop_at_failure: bool = False,
+    first: Sequence[str] = (),
 ) -> Verdict:
     """Run the suite on ``bundle`` and say whether its policy may leave simulation.
 
@@ -60,35 +65,41 @@ def validate_bundle(
     ``courses`` are ladders of ground that give classes and no PASS or FAIL: :data:`.rough.ROUGH`.
     ``processes`` run scenarios side by side, 0 one on each core; results do not depend on it. A script that asks for
     more than one needs ``if __name__ == "__main__":``, as ``multiprocessing`` does. ``engines`` are judged as
-    well, and first, since more can be wrong with them; they walk on the bundle's own robot. Raises a ``ValueError``
-    subclass before anything is written if bundle or model cannot be used.
+    well, and first, since more can be wrong with them; they walk on the bundle's own robot.
+    ``first`` names scenarios that are run before the others, such as those that failed last time; names of others are
+    ignored. ``stop_at_failure`` ends the suite at the first required scenario that fails in MuJoCo: the verdict then
+    has what was finished by then, which depends on ``processes``, says what was not, and is a FAIL. Raises a
+    ``ValueError`` subclass before anything is written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
     contract = OnboardPolicy(bundle).contract  # as on a robot: files verified, golden.npz replayed
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
-    plants = Plants(contract, path, reference)
-    chosen, left_out = usable((*scenarios, *courses), contract, plants)
-    notes = estimates_note(contract) + help_note(path, contract)
-    if model is not None:
-        notes += describe_model(plants.get(), build_plant(contract, reference, reference))
-    if report_dir is not None:
-        report_dir = Path(report_dir)
-        report_dir.mkdir(parents=True, exist_ok=True)
     rows = list(range(seed, seed + seeds))
     alone: dict[int, list[ScenarioResult]] = {row: [] for row in rows}
-    elsewhere = [run_in(engine, bundle, contract, plants.get(gait=True), chosen, alone) for engine in engines]
-    count = max(1, min(processes or len(os.sched_getaffinity(0)), len(chosen) * seeds))
+    count = max(1, min(processes or len(os.sched_getaffinity(0)), len((*scenarios, *courses)) * seeds))
     with ExitStack() as stack:
+        workers = stack.enter_context(
+            Workers[Task, tuple[list[Run], Evidence | None]](count, examiner, bundle, contract, path, int(count > 1))
+        )
+        plants = Plants(contract, path, reference)
+        chosen, left_out = usable((*scenarios, *courses), contract, plants)
+        notes = estimates_note(contract) + help_note(path, contract)
+        if model is not None:
+            notes += describe_model(plants.get(), build_plant(contract, reference, reference))
+        if report_dir is not None:
+            report_dir = Path(report_dir)
+            report_dir.mkdir(parents=True, exist_ok=True)
+        elsewhere = [run_in(engine, bundle, contract, plants.get(gait=True), chosen, alone) for engine in engines]
         studio = None
         if report_dir is not None:
             studio = stack.enter_context(
                 Studio(bundle, contract, path, report_dir, video=video, frames=frames, beside=count > 1)
             )
-        workers = stack.enter_context(
-            Workers[Task, tuple[Run, Evidence | None]](count, examiner, bundle, contract, path, int(count > 1))
+        order = Order(first=first, stop_at_failure=stop_at_failure)
+        tallies, evidence = examine(
+            chosen, contract, rows, workers, plots=report_dir is not None, progress=progress, order=order
         )
-        tallies, evidence = examine(chosen, contract, rows, workers, plots=report_dir is not None, progress=progress)
         if progress and studio is not None:
             progress(len(chosen), len(chosen), "Report", None)
         pictures = None if studio is None else studio.pictures()
@@ -96,12 +107,19 @@ def validate_bundle(
         names = pictured(results)
         climbs = {} if studio is None else studio.climbs([rung for rung in chosen if rung.name in names])
     tried = {result.name for result in results}
-    left_out += tuple(LeftOut(what=rung.title, why=GAVE_UP, kind="rung") for rung in chosen if rung.name not in tried)
+    stopped = stop_at_failure and any(result.required and not result.passed for result in results)
+    untried = tuple(
+        LeftOut(what=each.title, why=STOPPED if stopped else GAVE_UP, kind="rung" if each.ladder else "scenario")
+        for each in chosen
+        if each.name not in tried
+    )
+    left_out += untried
+    whole = scenarios is SUITE and not (stopped and untried)
     for row in rows:
         alone[row] += [tally.first(row) for tally in tallies]
     verdict = Verdict(
         ground_version=GROUND_VERSION if courses else "",
-        suite_version=SUITE_VERSION if scenarios is SUITE else f"{SUITE_VERSION} (part)",
+        suite_version=SUITE_VERSION if whole else f"{SUITE_VERSION} (part)",
         seed=seed,
         task=contract.task,
         robot=contract.robot,
@@ -125,17 +143,20 @@ def validate_bundle(
 
 def examiner(
     bundle: Path, contract: Contract, model: Path, threads: int
-) -> Callable[[Task], tuple[Run, Evidence | None]]:
-    """Examiner that runs a task on ``threads``, 0 for all cores, and reuses the robots that it has compiled."""
+) -> Callable[[Task], tuple[list[Run], Evidence | None]]:
+    """Examiner that runs a task on ``threads``, 0 for all cores, and reuses policy and robots that it has opened."""
     plants = Plants(contract, model, bundle / "robot.xml")
+    policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
 
-    def run(task: Task) -> tuple[Run, Evidence | None]:
-        runs, seen = [], None
-        for part in on_tiles(task.scenario):
-            recording = run_scenario(bundle, contract, plants, part, task.seed, threads, task.repetition)
-            seen = evidence_of(part, recording) if task.plots else None
-            runs.append(measured(part, recording, contract))
-        return joined(runs), seen
+    def run(task: Task) -> tuple[list[Run], Evidence | None]:
+        runs: dict[str, list[Run]] = {scenario.name: [] for scenario in task.scenarios}
+        seen = None
+        for parts in zip(*map(on_tiles, task.scenarios), strict=True):
+            recordings = run_scenarios(policy, contract, plants, parts, task.seed, threads, task.repetition)
+            for part, recording in zip(parts, recordings, strict=True):
+                seen = (evidence_of(part, recording) if task.plots else None) or seen
+                runs[part.name].append(measured(part, recording, contract))
+        return [joined(found) for found in runs.values()], seen
 
     return run
 
@@ -239,15 +260,36 @@ def run_scenario(
     threads: int = 1,
     repetition: int = 0,
 ) -> Trajectory:
-    """Draw and simulate one scenario; each ``repetition`` has draws of its own, of its course too."""
-    number = (seed * MOST_REPETITIONS + repetition) * scenario.tiles
-    scenario = replace(scenario, ground=another_tile(scenario.ground, number))
-    conditions = conditions_of(contract, scenario, seed, repetition)
-    policy, plant = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs), plants.of(scenario)
-    payload = conditions.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
+    """:func:`run_scenarios` for one scenario of ``bundle``."""
+    policy = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs)
+    (recording,) = run_scenarios(policy, contract, plants, [scenario], seed, threads, repetition)
+    return recording
+
+
+def run_scenarios(
+    policy: BatchedPolicy,
+    contract: Contract,
+    plants: Plants,
+    scenarios: Sequence[Scenario],
+    seed: int,
+    threads: int = 1,
+    repetition: int = 0,
+) -> list[Trajectory]:
+    """Draw and simulate scenarios as one batch; each ``repetition`` has draws of its own, of its course too.
+
+    Several scenarios must be those of one of :func:`.examination.lots`. Numbers do not depend on who is beside.
+    """
+    number = (seed * MOST_REPETITIONS + repetition) * scenarios[0].tiles
+    plant = plants.of(replace(scenarios[0], ground=another_tile(scenarios[0].ground, number)))
+    conditions = [conditions_of(contract, scenario, seed, repetition) for scenario in scenarios]
+    together = Conditions.side_by_side(conditions)
+    payload = together.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
-    conditions = replace(conditions, payload=np.maximum(payload, least))
-    return simulate(plant, contract, policy, conditions, threads=threads)
+    together = replace(together, payload=np.maximum(payload, least))
+    robots = SideBySide([policy.fresh(scenario.envs) for scenario in scenarios])
+    recording = simulate(plant, contract, robots, together, threads=threads)
+    ends = np.cumsum([scenario.envs for scenario in scenarios]).tolist()
+    return [recording.of(slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def conditions_of(contract: Contract, scenario: Scenario, seed: int, repetition: int) -> Conditions:

@@ -57,11 +57,6 @@ class Tally:
         """Runs may come in any order."""
         self._runs[repetition, seed] = run
 
-    @property
-    def begun(self) -> bool:
-        """True if anything was run."""
-        return bool(self._runs)
-
     def result(self) -> ScenarioResult:
         """Result over all runs."""
         return self._judge([self._runs[key] for key in sorted(self._runs)])

@@ -38,6 +38,8 @@ class Workers(Generic[Task, Result]):
             self._work = self._start(*self._given)
         else:
             self._pool = self._stack.enter_context(worker_pool(self.count))
+            for _ in range(self.count):  # they start while this process still gets ready
+                self._pool.submit(_begin, self._start, self._given)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -50,6 +52,13 @@ class Workers(Generic[Task, Result]):
             return
         for task in tasks:
             self._tasks[self._pool.submit(_do, self._start, self._given, task)] = task
+
+    def stop(self) -> None:
+        """Drop all tasks, those that are being done as well: no other result comes."""
+        self._here.clear()
+        self._tasks.clear()
+        enough = WorkerError("no more results are wanted")
+        self._stack.pop_all().__exit__(type(enough), enough, None)  # which ends processes at once
 
     def results(self) -> Iterator[tuple[Task, Result]]:
         """Tasks and their results as they come, until there is no other; more may be submitted meanwhile.
@@ -76,9 +85,14 @@ class Workers(Generic[Task, Result]):
 _started: dict[Callable[..., Any], Callable[[Any], Any]] = {}
 
 
-def _do(start: Callable[..., Callable[[Any], Any]], given: tuple[Any, ...], task: Any) -> Any:
-    """One task, in a process whose first one starts it. Ctrl-C is the business of the process above."""
+def _begin(start: Callable[..., Callable[[Any], Any]], given: tuple[Any, ...]) -> None:
+    """Start this process, unless it has been. Ctrl-C is the business of the process above."""
     if start not in _started:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _started[start] = start(*given)
+
+
+def _do(start: Callable[..., Callable[[Any], Any]], given: tuple[Any, ...], task: Any) -> Any:
+    """One task; raises what the start raised."""
+    _begin(start, given)
     return _started[start](task)

@@ -21,7 +21,7 @@ def test_what_a_scenario_costs() -> None:
 
 def test_time_left_counts_what_is_being_done_as_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examination.time, "monotonic", lambda: 100.0)
-    tasks = [Task(scenario=replace(PLAIN, envs=envs), seed=0) for envs in (40, 20, 10, 10)]
+    tasks = [Task(scenarios=(replace(PLAIN, envs=envs),), seed=0) for envs in (40, 20, 10, 10)]
     alone, pair = Clock(1), Clock(2)
     for clock in (alone, pair):
         clock.more(tasks)

@@ -113,18 +113,18 @@ class Falls:
         self.falls, self.runs = list(falls), []
 
     def __call__(self, *args: object) -> object:
-        _, _, _, scenario, seed, _, repetition = args
+        _, _, _, (scenario,), seed, _, repetition = args
         self.runs.append((seed, repetition))
         fell = np.full(scenario.envs, -1)
         fell[: self.falls[len(self.runs) - 1]] = 3
-        return recording(robots=scenario.envs, fall_step=fell, fall_cause=("",) * scenario.envs)
+        return [recording(robots=scenario.envs, fall_step=fell, fall_cause=("",) * scenario.envs)]
 
 
 @pytest.fixture
 def fall(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Verdict, list]]:
     def run(*falls: int, seeds: int = 1, required: bool = True) -> tuple[Verdict, list]:
         simulation = Falls(*falls)
-        monkeypatch.setattr(suite, "run_scenario", simulation)
+        monkeypatch.setattr(suite, "run_scenarios", simulation)
         scenario = Scenario(name="s", title="S", about="", limits=(FALLS_5, LINEAR), envs=64, required=required)
         return validate_bundle(bundle, scenarios=[scenario], seed=5, seeds=seeds, processes=1), simulation.runs
 
@@ -151,19 +151,19 @@ class FallsAt:
         self.falls, self.commands = falls, []
 
     def __call__(self, bundle: object, contract: Contract, *args: object) -> object:
-        _, scenario, seed, _, repetition = args
+        _, (scenario,), seed, _, repetition = args
         command = suite.conditions_of(contract, scenario, seed, repetition).command
         self.commands.append(command[0])
         fell = np.where(self.falls(command[0]), 3, -1)
-        return recording(steps=len(command), robots=scenario.envs, command=command, fall_step=fell,
-                         fall_cause=("",) * scenario.envs)  # fmt: skip
+        return [recording(steps=len(command), robots=scenario.envs, command=command, fall_step=fell,
+                          fall_cause=("",) * scenario.envs)]  # fmt: skip
 
 
 def examined(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, falls: Callable[[np.ndarray], np.ndarray], *names: str
 ) -> tuple[Verdict, list[np.ndarray]]:
     simulation = FallsAt(falls)
-    monkeypatch.setattr(suite, "run_scenario", simulation)
+    monkeypatch.setattr(suite, "run_scenarios", simulation)
     chosen = [
         replace(scenario, limits=tuple(limit for limit in scenario.limits if "falls" in limit.metric), seconds=0.1)
         for scenario in SUITE
