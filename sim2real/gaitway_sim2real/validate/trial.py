@@ -54,4 +54,4 @@ def tried(task: Task, actor: nn.Module, *, seed: int, first: Sequence[str] = (),
     """
     with tempfile.TemporaryDirectory(prefix="gaitway-trial-") as folder:
         bundle = export_bundle(task, copy.deepcopy(actor), Path(folder) / "bundle", checkpoint_sha256=UNKNOWN)
-        return Trial.of(validate_bundle(bundle, seed=seed, processes=processes))
+        return Trial.of(validate_bundle(bundle, seed=seed, processes=processes, stop_at_failure=True, first=first))
