@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -44,6 +45,7 @@ def trust(*modules: str) -> None:
     _trusted.update(name.partition(":")[0] for name in modules)
 
 
+@functools.cache
 def is_own(module: str) -> bool:
     """True if ``module`` is one of ours that has terms."""
     return any(module == name or module.startswith(f"{name}.") for name in OWN_TERMS)
