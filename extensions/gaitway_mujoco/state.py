@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 import torch
@@ -37,9 +39,8 @@ class MujocoRobotState:
         self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
         self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
         sensed = [name for name in robot.body_names if _has_sensor(model, name)]
-        self._sensed = _as_index(np.array([robot.body_names.index(name) for name in sensed]))
-        columns = np.concatenate([model.sensor(contact_sensor_name(name)).adr + np.arange(3) for name in sensed])
-        self._sensor_columns = _as_index(columns)
+        starts = [int(model.sensor(contact_sensor_name(name)).adr[0]) for name in sensed]
+        self._sensed = _runs([robot.body_names.index(name) for name in sensed], starts)
         self._feet = _as_index(np.array([robot.body_names.index(name) for name in robot.foot_names]))
 
         self._motion = _BodyMotion(batch, model, robot) if bodies else None
@@ -100,8 +101,9 @@ class MujocoRobotState:
         self.update_kinematics()
         self.joint_acc = _float32(self._qacc[:, self.qvel_adr])
         self.applied_torque = _float32(self._force)
-        forces = self._sensordata[:, self._sensor_columns]
-        self.contact_force_w.numpy()[:, self._sensed] = forces.reshape(len(forces), -1, 3)
+        forces = self.contact_force_w.flatten(1).numpy()
+        for bodies, columns in self._sensed:
+            forces[:, bodies] = self._sensordata[:, columns]
         self.contact_force_norm = torch.linalg.vector_norm(self.contact_force_w, dim=-1)
         if self._motion is not None:
             self.body_pos_w, self.body_lin_vel_w = self._motion.pos_w(), self._motion.lin_vel_w()
@@ -141,7 +143,10 @@ class _BodyMotion:
     def lin_vel_w(self) -> Tensor:
         """Velocity of each body's centre of mass [m/s], (N, B, 3)."""
         twist = _float32(self._cvel[:, self._ids])
-        arm = _float32(self._com[:, self._ids] - self._robot_com[:, self._root, None])
+        com = self._com[:, self._ids]
+        # Rows of the same length are quicker to subtract than rows of three numbers.
+        robot_com = np.tile(self._robot_com[:, self._root], com.shape[1])
+        arm = _float32(com.reshape(len(com), -1) - robot_com).unflatten(1, (-1, 3))
         return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm)
 
 
@@ -161,6 +166,20 @@ def _projected_gravity(quat_wxyz: np.ndarray) -> np.ndarray:
 
 def _has_sensor(model: mujoco.MjModel, body: str) -> bool:
     return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, contact_sensor_name(body)) >= 0
+
+
+def _runs(bodies: Sequence[int], starts: Sequence[int]) -> list[tuple[slice, slice]]:
+    """Columns of the forces on ``bodies`` in rows (N, 3 B), and of their sensors, three from each of ``starts``.
+
+    Neighbours are taken together: slices cost a fraction of indices.
+    """
+    runs: list[list[int]] = []  # first body, first column, number
+    for body, start in zip(bodies, starts, strict=True):
+        if runs and (body, start) == (runs[-1][0] + runs[-1][2], runs[-1][1] + 3 * runs[-1][2]):
+            runs[-1][2] += 1
+        else:
+            runs.append([body, start, 1])
+    return [(slice(3 * body, 3 * (body + n)), slice(start, start + 3 * n)) for body, start, n in runs]
 
 
 def _as_index(ids: np.ndarray) -> slice | np.ndarray:

@@ -163,8 +163,8 @@ class Episodes:
         final = {}
         with one_pass(self.world):
             for name, group in self.managers.observations.items():
-                final[name] = torch.zeros(self.world.num_envs, group.dim, device=self.world.device)
-                final[name][env_ids] = torch.nan_to_num(group.peek(group.frame()[env_ids], env_ids))
+                seen = torch.nan_to_num(group.peek(group.frame(env_ids), env_ids))
+                final[name] = seen.new_zeros(self.world.num_envs, group.dim).index_copy_(0, env_ids, seen)
         return final
 
     def state_dict(self) -> dict[str, Any]:

@@ -106,11 +106,13 @@ class ObservationManager:
             computed[key] = value_of("observation", name, term, self.world, ndim=2)
         return computed[key]
 
-    def frame(self) -> Tensor:
-        """The current values of all terms, with noise, clip and scale, (N, frame_dim)."""
+    def frame(self, rows: Tensor | None = None) -> Tensor:
+        """The current values of all terms, with noise, clip and scale, (N, frame_dim), or only some rows of it."""
         frame = torch.cat(self._parts(), 1)
+        noise = torch.rand(frame.shape, generator=self.generator, device=frame.device) if self.noisy else frame
+        if rows is not None:
+            frame, noise = frame.index_select(0, rows), noise.index_select(0, rows)
         if self.noisy:
-            noise = torch.rand(frame.shape, generator=self.generator, device=frame.device)
             frame += noise.mul_(self.noise_span).add_(self.noise_low)
         if self.clips:
             parts = dict(zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True))
