@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -35,6 +36,21 @@ class Symmetry(nn.Module):
             self.register_buffer(f"{name}_sign", sign.float())
             self._check_group(name, perm.shape[1])
         self._check_selectors()
+        self._tabulate()
+
+    def _tabulate(self) -> None:
+        """Elements by the signs of the selectors, numbers to base 3, and by turn: looking up is one operation."""
+        count = len(self.selectors)
+        self.register_buffer("columns", torch.tensor(self.selectors, dtype=torch.int64), persistent=False)
+        signs = torch.tensor(list(itertools.product((-1.0, 0.0, 1.0), repeat=count)))
+        probe = torch.zeros(len(signs), self.get_buffer("policy_perm").shape[1])
+        probe[:, list(self.selectors)] = signs
+        elements = self.canonical_elements(probe, torch.arange(self.order)[None])
+        self.register_buffer("elements", elements.flatten(), persistent=False)
+        places = self.order * 3.0 ** torch.arange(count - 1, -1, -1)
+        self.register_buffer("places", places, persistent=False)
+        self.middle = int(places.sum())
+        """The row of the table for selectors that are all 0."""
 
     def _check_group(self, name: str, dim: int) -> None:
         """Each element must undo itself and combine with the others as the bits of their numbers do."""
@@ -96,8 +112,10 @@ class Symmetry(nn.Module):
         does the same in all of these images.
         """
         policy = observations["policy"]
-        turns = torch.arange(step, step + len(policy), device=policy.device)
-        element = self.canonical_elements(policy, turns[:, None]).flatten()
+        turns = torch.arange(step, step + len(policy), device=policy.device).remainder_(self.order)
+        signs = policy.index_select(1, self.get_buffer("columns")).nan_to_num_().sign_()
+        row = (signs @ self.get_buffer("places")).long().add_(turns).add_(self.middle)
+        element = self.get_buffer("elements").index_select(0, row)
         return {name: self.apply_to(name, x, element) for name, x in observations.items()}, element
 
     def augment(self, batch: Batch, distribution: Callable[[dict[str, Tensor]], tuple[Tensor, ...]]) -> Batch:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mujoco
 import numpy as np
 import torch
-from gaitway_tasks.math import projected_gravity, quat_apply_inverse
+from gaitway_tasks.math import quat_apply_inverse
 from gaitway_tasks.robots import Robot
 from mujoco.batch import Batch
 from torch import Tensor
@@ -18,7 +20,7 @@ CONTACT_THRESHOLD = 1.0  # [N], Isaac Lab's ContactSensorCfg.force_threshold
 class MujocoRobotState:
     """Implements :class:`gaitway_tasks.world.RobotState`; one float32 copy of the batch per control step.
 
-    Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
+    It is computed in numpy, whose small operations cost a fraction of torch's. Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
     those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
     frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
     contact forces; it and ``body_pos_w``, of the same moment, exist only with ``bodies``.
@@ -37,15 +39,15 @@ class MujocoRobotState:
         self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
         self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
         sensed = [name for name in robot.body_names if _has_sensor(model, name)]
-        self._sensed = torch.tensor([robot.body_names.index(name) for name in sensed])
-        columns = np.concatenate([model.sensor(contact_sensor_name(name)).adr + np.arange(3) for name in sensed])
-        self._sensor_columns = _as_index(columns)
-        self._feet = torch.tensor([robot.body_names.index(name) for name in robot.foot_names])
+        starts = [int(model.sensor(contact_sensor_name(name)).adr[0]) for name in sensed]
+        self._sensed = _runs([robot.body_names.index(name) for name in sensed], starts)
+        self._feet = _as_index(np.array([robot.body_names.index(name) for name in robot.foot_names]))
 
         self._motion = _BodyMotion(batch, model, robot) if bodies else None
-        n, feet = batch.nsim, len(self._feet)
+        n, feet = batch.nsim, len(robot.foot_names)
         self.joint_offset: Tensor | None = None
         self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
+        self.contact_force_norm = torch.zeros(n, len(robot.body_names))
         self.current_air_time = torch.zeros(n, feet)
         self.last_air_time = torch.zeros(n, feet)
         self.current_contact_time = torch.zeros(n, feet)
@@ -56,47 +58,72 @@ class MujocoRobotState:
 
     AIR_TIMES = ("current_air_time", "last_air_time", "current_contact_time", "last_contact_time")
 
+    KINEMATICS = (
+        "root_pos_w",
+        "root_quat_wxyz",
+        "root_lin_vel_b",
+        "root_ang_vel_b",
+        "projected_gravity_b",
+        "joint_pos",
+        "joint_vel",
+    )
+
     def update_kinematics(self) -> None:
         """Refresh the quantities that depend on positions and velocities alone."""
-        qpos, qvel = _float32(self._qpos), _float32(self._qvel)
-        self.root_pos_w = qpos[:, 0:3]
-        self.root_quat_wxyz = qpos[:, 3:7]
-        self.root_lin_vel_b = quat_apply_inverse(self.root_quat_wxyz, qvel[:, 0:3])
-        self.root_ang_vel_b = qvel[:, 3:6]
-        self.projected_gravity_b = projected_gravity(self.root_quat_wxyz)
-        self.joint_pos = qpos[:, self.qpos_adr]
-        self.joint_vel = qvel[:, self.qvel_adr]
+        for name, values in zip(self.KINEMATICS, self._kinematics(slice(None)), strict=True):
+            setattr(self, name, torch.from_numpy(values))
+
+    def correct_kinematics(self, env_ids: np.ndarray) -> None:
+        """:meth:`update_kinematics` in the rows of ``env_ids`` (n,) alone."""
+        for name, values in zip(self.KINEMATICS, self._kinematics(env_ids), strict=True):
+            getattr(self, name).numpy()[env_ids] = values
+
+    def _kinematics(self, rows: slice | np.ndarray) -> tuple[np.ndarray, ...]:
+        """Values of :data:`KINEMATICS` in some rows."""
+        qpos, qvel = self._qpos[rows].astype(np.float32), self._qvel[rows].astype(np.float32)
+        quat = qpos[:, 3:7]
+        lin_vel_b = quat_apply_inverse(torch.from_numpy(quat), torch.from_numpy(qvel[:, 0:3]))
+        joint_pos = qpos[:, self.qpos_adr]
         if self.joint_offset is not None:
-            self.joint_pos = self.joint_pos + self.joint_offset
+            joint_pos = joint_pos + self.joint_offset.numpy()[rows]
+        return (
+            qpos[:, 0:3],
+            quat,
+            lin_vel_b.numpy(),
+            qvel[:, 3:6],
+            _projected_gravity(quat),
+            joint_pos,
+            qvel[:, self.qvel_adr],
+        )
 
     def update(self, dt: float) -> None:
         """Refresh everything after a control step of ``dt`` [s]."""
         self.update_kinematics()
-        self.joint_acc = _float32(self._qacc)[:, self.qvel_adr]
+        self.joint_acc = _float32(self._qacc[:, self.qvel_adr])
         self.applied_torque = _float32(self._force)
-        forces = _float32(self._sensordata)[:, self._sensor_columns]
-        self.contact_force_w.index_copy_(1, self._sensed, forces.unflatten(1, (-1, 3)))
+        forces = self.contact_force_w.flatten(1).numpy()
+        for bodies, columns in self._sensed:
+            forces[:, bodies] = self._sensordata[:, columns]
+        self.contact_force_norm = torch.linalg.vector_norm(self.contact_force_w, dim=-1)
         if self._motion is not None:
             self.body_pos_w, self.body_lin_vel_w = self._motion.pos_w(), self._motion.lin_vel_w()
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
         """Isaac Lab's ContactSensor bookkeeping."""
-        contact = torch.linalg.vector_norm(self.contact_force_w.index_select(1, self._feet), dim=-1) > CONTACT_THRESHOLD
-        air_time, contact_time = self.current_air_time + dt, self.current_contact_time + dt
-        touched_down = contact & (self.current_air_time > 0.0)
-        lifted_off = ~contact & (self.current_contact_time > 0.0)
-        self.last_air_time = torch.where(touched_down, air_time, self.last_air_time)
-        self.last_contact_time = torch.where(lifted_off, contact_time, self.last_contact_time)
-        self.current_air_time = air_time.masked_fill_(contact, 0.0)
-        self.current_contact_time = contact_time.mul_(contact)
+        contact = self.contact_force_norm.numpy()[:, self._feet] > CONTACT_THRESHOLD
+        air_time, last_air_time, contact_time, last_contact_time = (getattr(self, n).numpy() for n in self.AIR_TIMES)
+        next_air_time, next_contact_time = air_time + np.float32(dt), contact_time + np.float32(dt)
+        touched_down = contact & (air_time > 0.0)
+        lifted_off = ~contact & (contact_time > 0.0)
+        self.last_air_time = torch.from_numpy(np.where(touched_down, next_air_time, last_air_time))
+        self.last_contact_time = torch.from_numpy(np.where(lifted_off, next_contact_time, last_contact_time))
+        self.current_air_time = torch.from_numpy(np.where(contact, np.float32(0.0), next_air_time))
+        self.current_contact_time = torch.from_numpy(next_contact_time * contact)
 
-    def reset(self, env_ids: Tensor) -> None:
-        for name in self.AIR_TIMES:
-            getattr(self, name)[env_ids] = 0.0
-        self.contact_force_w[env_ids] = 0.0
-        self.joint_acc[env_ids] = 0.0
-        self.applied_torque[env_ids] = 0.0
+    def reset(self, env_ids: np.ndarray) -> None:
+        for name in (*self.AIR_TIMES, "contact_force_w", "contact_force_norm", "joint_acc", "applied_torque"):
+            getattr(self, name).numpy()[env_ids] = 0.0
 
 
 class _BodyMotion:
@@ -116,7 +143,10 @@ class _BodyMotion:
     def lin_vel_w(self) -> Tensor:
         """Velocity of each body's centre of mass [m/s], (N, B, 3)."""
         twist = _float32(self._cvel[:, self._ids])
-        arm = _float32(self._com[:, self._ids] - self._robot_com[:, self._root, None])
+        com = self._com[:, self._ids]
+        # Rows of the same length are quicker to subtract than rows of three numbers.
+        robot_com = np.tile(self._robot_com[:, self._root], com.shape[1])
+        arm = _float32(com.reshape(len(com), -1) - robot_com).unflatten(1, (-1, 3))
         return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm)
 
 
@@ -124,13 +154,37 @@ def _float32(view: np.ndarray) -> Tensor:
     return torch.from_numpy(view.astype(np.float32))
 
 
+def _projected_gravity(quat_wxyz: np.ndarray) -> np.ndarray:
+    """:func:`gaitway_tasks.math.projected_gravity` of (n, 4), (n, 3)."""
+    w, x, y, z = quat_wxyz.T.copy()
+    gravity = np.empty((len(w), 3), np.float32)
+    gravity[:, 0] = 2.0 * (w * y - x * z)
+    gravity[:, 1] = -2.0 * (y * z + w * x)
+    gravity[:, 2] = 2.0 * (x * x + y * y) - 1.0
+    return gravity
+
+
 def _has_sensor(model: mujoco.MjModel, body: str) -> bool:
     return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, contact_sensor_name(body)) >= 0
 
 
-def _as_index(ids: np.ndarray) -> slice | Tensor:
-    """A slice where the ids are consecutive (free to take), else an index tensor."""
+def _runs(bodies: Sequence[int], starts: Sequence[int]) -> list[tuple[slice, slice]]:
+    """Columns of the forces on ``bodies`` in rows (N, 3 B), and of their sensors, three from each of ``starts``.
+
+    Neighbours are taken together: slices cost a fraction of indices.
+    """
+    runs: list[list[int]] = []  # first body, first column, number
+    for body, start in zip(bodies, starts, strict=True):
+        if runs and (body, start) == (runs[-1][0] + runs[-1][2], runs[-1][1] + 3 * runs[-1][2]):
+            runs[-1][2] += 1
+        else:
+            runs.append([body, start, 1])
+    return [(slice(3 * body, 3 * (body + n)), slice(start, start + 3 * n)) for body, start, n in runs]
+
+
+def _as_index(ids: np.ndarray) -> slice | np.ndarray:
+    """A slice where the ids are consecutive (free to take), else an index array."""
     ids = np.asarray(ids)
     if len(ids) and (np.diff(ids) == 1).all():
         return slice(int(ids[0]), int(ids[-1]) + 1)
-    return torch.as_tensor(ids.astype(np.int64))
+    return ids.astype(np.int64)

@@ -54,7 +54,8 @@ class MujocoWorld:
             path = self.spec.parameters.actuator_network
             self._network = NetworkDrives(path, self.spec, task.timing.physics_dt, num_envs)
         self._fields = {name: torch.from_numpy(self.batch.bind(name)) for name in PHYSICS_STATE if self._has(name)}
-        self._time, self._qvel = self.batch.bind("time"), self.batch.bind("qvel")
+        self._time, self._qpos, self._qvel = (self.batch.bind(name) for name in ("time", "qpos", "qvel"))
+        self._ctrl = self.batch.bind("ctrl")
         joints = self.spec.num_joints
         self.default_joint_pos = torch.tensor(self.spec.default_joint_pos)
         self.soft_joint_pos_limits = torch.tensor(self.spec.soft_joint_limits())
@@ -71,13 +72,18 @@ class MujocoWorld:
         self._damping = torch.ones(num_envs, joints)
         self._strength = torch.ones(num_envs, joints)
         self._stale_constants: list[Tensor] = []
-        self._stale_delay_lines: list[Tensor] = []
+        self._stale_delay_lines: list[np.ndarray] = []
+        self._stale_kinematics: list[np.ndarray] = []
         self.randomised: set[str] = set()
         """Model fields that have per-environment values."""
         read = [getattr(term.func, "signals", ()) for term in task.rewards.values()]
         bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
-        self.kinematics_stale = False
+        self._delay_lines: np.ndarray | None = None
+        if self._has("history"):  # the values of each actuator's row [user, cursor, times (n), values (n)]
+            samples = int(self.model.actuator_history[0, 0])
+            rows = self.batch.bind("history").reshape(num_envs, joints, -1)
+            self._delay_lines = rows[:, :, 2 + samples : 2 + 2 * samples]
 
     def _has(self, field: str) -> bool:
         return field != "history" or self.model.nhistory > 0
@@ -88,8 +94,7 @@ class MujocoWorld:
         return self.commands[name].command
 
     def contact_force_norm(self, bodies: str) -> Tensor:
-        forces = self.robot.contact_force_w.index_select(1, indices.bodies(self, bodies))
-        return torch.linalg.vector_norm(forces, dim=-1)
+        return self.robot.contact_force_norm.index_select(1, indices.bodies(self, bodies))
 
     def height_scan(self, name: str) -> Tensor:
         scanner = self.task.height_scanners[name]
@@ -109,7 +114,7 @@ class MujocoWorld:
         if self.robot.joint_offset is not None:
             target = target - self.robot.joint_offset
         if self._network is None:
-            self._fields["ctrl"].copy_(target)
+            self._ctrl[:] = target.numpy()
         else:
             self._network_target = target
 
@@ -144,55 +149,57 @@ class MujocoWorld:
 
     def reset_physics(self, env_ids: Tensor) -> None:
         """Reset to the model's initial state; the reset events then write poses."""
-        self.batch.reset(env_ids.numpy(), stage=0)
+        rows = env_ids.numpy()
+        self.batch.reset(rows, stage=0)
         self.ground.restart(env_ids)
-        self._fields["time"][env_ids] = self.step_dt  # not 0, which marks a simulation that MuJoCo restarted
-        if self._has("history"):
-            self._stale_delay_lines.append(env_ids)
+        self._time[rows] = self.step_dt  # not 0, which marks a simulation that MuJoCo restarted
+        self._stale_delay_lines.append(rows)
         if self._network is not None:
             self._network.reset(env_ids)
-        self.robot.reset(env_ids)
+        self.robot.reset(rows)
         self.action = self.action.index_fill(0, env_ids, 0.0)
         self.previous_action = self.previous_action.index_fill(0, env_ids, 0.0)
-        self.kinematics_stale = True
+        self._stale_kinematics.append(rows)
 
     def finish_events(self) -> None:
         """Make derived constants, delay lines and the kinematic state current after events wrote to the world."""
         if self._stale_constants:
             self.batch.set_const(torch.cat(self._stale_constants).unique().numpy())
             self._stale_constants.clear()
-        for env_ids in self._stale_delay_lines:
-            self._fill_delay_lines(env_ids)
+        for rows in self._stale_delay_lines:
+            self._fill_delay_lines(rows)
         self._stale_delay_lines.clear()
-        if self.kinematics_stale:
-            self.robot.update_kinematics()
-            self.kinematics_stale = False
+        if self._stale_kinematics:
+            self.robot.correct_kinematics(np.concatenate(self._stale_kinematics))
+            self._stale_kinematics.clear()
 
     # ---- write side ------------------------------------------------------------------------------------------------
 
     def write_root_state(
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
     ) -> None:
-        self._fields["qpos"][env_ids, 0:7] = torch.cat((pos_w, quat_wxyz), 1).double()
-        self._fields["qvel"][env_ids, 0:6] = torch.cat((lin_vel_w, ang_vel_b), 1).double()
-        self.kinematics_stale = True
+        rows = env_ids.numpy()
+        self._qpos[rows, 0:3], self._qpos[rows, 3:7] = pos_w.numpy(), quat_wxyz.numpy()
+        self._qvel[rows, 0:3], self._qvel[rows, 3:6] = lin_vel_w.numpy(), ang_vel_b.numpy()
+        self._stale_kinematics.append(rows)
 
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
-        qpos, qvel = self._fields["qpos"], self._fields["qvel"]
-        rows = torch.zeros(len(env_ids), qpos.shape[1], dtype=qpos.dtype)
-        rows[:] = qpos[env_ids]
-        rows[:, self.robot.qpos_adr] = pos.double()
-        qpos[env_ids] = rows
-        rows = qvel[env_ids]
-        rows[:, self.robot.qvel_adr] = vel.double()
-        qvel[env_ids] = rows
-        self.kinematics_stale = True
+        rows = env_ids.numpy()
+        for field, columns, values in (
+            (self._qpos, self.robot.qpos_adr, pos.numpy()),
+            (self._qvel, self.robot.qvel_adr, vel.numpy()),
+        ):
+            state = field[rows]
+            state[:, columns] = values
+            field[rows] = state
+        self._stale_kinematics.append(rows)
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
-        qvel = self._fields["qvel"]
-        ang_vel_b = quat_apply_inverse(self._fields["qpos"][env_ids, 3:7].float(), ang_vel_w)
-        qvel[env_ids, 0:6] += torch.cat((lin_vel_w, ang_vel_b), 1).double()
-        self.kinematics_stale = True
+        rows = env_ids.numpy()
+        ang_vel_b = quat_apply_inverse(torch.from_numpy(self._qpos[rows, 3:7].astype(np.float32)), ang_vel_w)
+        self._qvel[rows, 0:3] += lin_vel_w.numpy()
+        self._qvel[rows, 3:6] += ang_vel_b.numpy()
+        self._stale_kinematics.append(rows)
 
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
         if (friction < 0.0).any():
@@ -254,18 +261,20 @@ class MujocoWorld:
         if self.robot.joint_offset is None:
             self.robot.joint_offset = torch.zeros(self.num_envs, self.spec.num_joints)
         self.robot.joint_offset[env_ids] = offset
-        self.kinematics_stale = True
+        self._stale_kinematics.append(env_ids.numpy())
 
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
-        if (seconds < 0.0).any():
-            raise UserError(f"action delay {float(seconds.min()):.3g} s: it cannot be negative")
+        if not len(env_ids):
+            return
+        shortest, longest = float(seconds.min()), float(seconds.max())
+        if shortest < 0.0:
+            raise UserError(f"action delay {shortest:.3g} s: it cannot be negative")
         self._refuse_network("delay")
-        longest = float(seconds.max())
         if longest > delay_line(self.task, self.options) + 1e-9:
             raise UserError(
                 f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
             )
-        self._expand("actuator_delay")[env_ids] = seconds.double()[:, None]
+        self._expand("actuator_delay").numpy()[env_ids.numpy()] = seconds.numpy()[:, None]
 
     def _refuse_network(self, what: str) -> None:
         if self._network is not None:
@@ -284,18 +293,14 @@ class MujocoWorld:
             stiffness.double().numpy(), damping.double().numpy(), strength=strength.numpy(), rows=env_ids.numpy()
         )
 
-    def _fill_delay_lines(self, env_ids: Tensor) -> None:
-        """Fill the delay lines with the default pose after a reset; MuJoCo would fill them with zero.
-
-        Each actuator's row in ``history`` is [user, cursor, times (n), values (n)].
-        """
-        samples = int(self.model.actuator_history[0, 0])
-        rows = self._fields["history"][env_ids].unflatten(1, (self.spec.num_joints, -1))
-        target = self.default_joint_pos.double().expand(len(env_ids), -1)
+    def _fill_delay_lines(self, rows: np.ndarray) -> None:
+        """Fill the delay lines with the default pose after a reset; MuJoCo would fill them with zero."""
+        if self._delay_lines is None:
+            return
+        target = self.default_joint_pos.numpy().astype(np.float64)[None]
         if self.robot.joint_offset is not None:
-            target = target - self.robot.joint_offset[env_ids]
-        rows[:, :, 2 + samples : 2 + 2 * samples] = target[:, :, None]
-        self._fields["history"][env_ids] = rows.flatten(1)
+            target = target - self.robot.joint_offset.numpy()[rows]
+        self._delay_lines[rows] = target[:, :, None]
 
     # ---- checkpoint ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -49,6 +50,7 @@ def trusted() -> list[str]:
     return sorted(_trusted)
 
 
+@functools.cache
 def is_own(module: str) -> bool:
     """True if ``module`` is one of ours that has terms."""
     return any(module == name or module.startswith(f"{name}.") for name in OWN_TERMS)

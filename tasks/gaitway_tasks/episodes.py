@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .managers import Managers, value_of
+from .passes import one_pass
 from .spec import Curriculum, Task
 from .world import EditableWorld, RobotState
 
@@ -113,11 +114,12 @@ class Episodes:
         world.step_physics()
         world.robot.update(world.step_dt)
         world.episode_step += 1
-        terminated, truncated, reasons = managers.terminations.compute()
-        if world.diverged.any():  # its state is that of a restarted simulation: finite, and the episode is over
-            terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
-        world.terminated = terminated
-        reward = managers.rewards.compute()
+        with one_pass(world):
+            terminated, truncated, reasons = managers.terminations.compute()
+            if world.diverged.any():  # its state is that of a restarted simulation: finite, and the episode is over
+                terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
+            world.terminated = terminated
+            reward = managers.rewards.compute()
         self.accounts.add(reward)
 
         done = terminated | truncated
@@ -128,7 +130,7 @@ class Episodes:
                 command.follow()
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
-            info["log"] |= {f"termination/{name}": float(value[env_ids].sum()) for name, value in reasons.items()}
+            info["log"] |= _counts(reasons, env_ids)
             info |= self.accounts.settle(env_ids, done)
             info["log"] |= self._restart(env_ids, self.task.curriculum)
         for command in managers.commands.values():
@@ -150,17 +152,19 @@ class Episodes:
         world.finish_events()
         for command in managers.commands.values():
             command.resample(env_ids)
-        world.episode_step[env_ids] = 0
+        world.episode_step.index_fill_(0, env_ids, 0)
         return told
 
     def _observe(self, first: Tensor) -> Observation:
-        return {name: group.append(group.frame(), first) for name, group in self.managers.observations.items()}
+        with one_pass(self.world):
+            return {name: group.append(group.frame(), first) for name, group in self.managers.observations.items()}
 
     def _final_observation(self, env_ids: Tensor) -> Observation:
         final = {}
-        for name, group in self.managers.observations.items():
-            final[name] = torch.zeros(self.world.num_envs, group.dim, device=self.world.device)
-            final[name][env_ids] = torch.nan_to_num(group.peek(group.frame()[env_ids], env_ids))
+        with one_pass(self.world):
+            for name, group in self.managers.observations.items():
+                seen = torch.nan_to_num(group.peek(group.frame(env_ids), env_ids))
+                final[name] = seen.new_zeros(self.world.num_envs, group.dim).index_copy_(0, env_ids, seen)
         return final
 
     def state_dict(self) -> dict[str, Any]:
@@ -183,3 +187,11 @@ class Episodes:
         for name in ("returns", "lengths"):
             if name in state:
                 getattr(self.accounts, name).copy_(state[name])
+
+
+def _counts(reasons: dict[str, Tensor], env_ids: Tensor) -> dict[str, float]:
+    """Number of ``env_ids`` (K,) that each of ``reasons`` (N,) ended, for the log."""
+    if not reasons:
+        return {}
+    counts = torch.stack(list(reasons.values()))[:, env_ids].sum(1).tolist()
+    return {f"termination/{name}": float(count) for name, count in zip(reasons, counts, strict=True)}

@@ -108,7 +108,7 @@ class Ground(ABC):
         """Starting points of environments ``env_ids`` (n,), on the ground ``offset`` (n, 2) from the middle [m], (n,
         3)."""
         lib = library(env_ids)
-        xy = 0.0 * lib.stack((env_ids, env_ids), -1) + offset
+        xy = 0.0 * lib.stack((env_ids, env_ids), -1) + offset if isinstance(offset, float) else offset
         return lib.stack((xy[:, 0], xy[:, 1], self.height(xy)), -1)
 
     def under(self, world: Any) -> Ground:
@@ -150,6 +150,10 @@ class Plane(Ground):
     def height(self, xy: Array) -> Array:
         """Zero [m], (N, ...)."""
         return 0.0 * xy[..., 0]
+
+    def above(self, pos: Array) -> Array:
+        """Height of ``pos`` (N, ..., 3), the third coordinate [m], (N, ...)."""
+        return pos[..., 2] + 0.0
 
     def build(self, spec: Any) -> list[Any]:
         """Add an endless plane to the world of ``spec``."""

@@ -6,8 +6,12 @@ observations.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import operator
 import traceback
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -16,7 +20,8 @@ from gaitway_files.trust import is_own
 from torch import Tensor
 
 from .layout import history_order
-from .spec import ObservationGroup, Task
+from .passes import COMPUTED
+from .spec import ObservationGroup, ObservationTerm, Task
 from .world import EditableWorld, World
 
 
@@ -59,7 +64,12 @@ class ObservationManager:
         self.frame_dim, n, device = sum(self.dims.values()), world.num_envs, world.device
         self.dim = self.frame_dim * group.history_length
         self.order = history_order(list(self.dims.values()), group.history_length).to(device)
-        self.history = torch.zeros(n, group.history_length, self.frame_dim, device=device)
+        self.frame_major = self.order.argsort()
+        self.blocks = _blocks(list(self.dims.values()), group.history_length)
+        columns = torch.arange(self.frame_dim).repeat(group.history_length).to(device)
+        self.repeated = columns[self.order]
+        self.last = torch.zeros(n, self.dim, device=device)
+        """The last observation, which is the history."""
         self.noise_low, self.noise_span = torch.zeros(2, self.frame_dim, device=device)
         self.scale = torch.ones(self.frame_dim, device=device)
         start = 0
@@ -73,15 +83,37 @@ class ObservationManager:
         self.scaled = bool((self.scale != 1).any())
         self.clips = {name: term.clip for name, term in group.terms.items() if term.clip is not None}
 
-    def _parts(self) -> list[Tensor]:
-        return [value_of("observation", k, t, self.world, ndim=2) for k, t in self.group.terms.items()]
+    @property
+    def history(self) -> Tensor:
+        """The last H frames, oldest first, (N, H, frame_dim); a copy."""
+        frames = self.last.index_select(1, self.frame_major)
+        return frames.unflatten(1, (self.group.history_length, self.frame_dim))
 
-    def frame(self) -> Tensor:
-        """The current values of all terms, with noise, clip and scale, (N, frame_dim)."""
+    @history.setter
+    def history(self, frames: Tensor) -> None:
+        self.last = frames.flatten(1).index_select(1, self.order)
+
+    def _parts(self) -> list[Tensor]:
+        return [self._part(name, term) for name, term in self.group.terms.items()]
+
+    def _part(self, name: str, term: ObservationTerm) -> Tensor:
+        """Value of a term. Groups share those of our own terms, which read the world and do nothing else."""
+        computed: dict[Any, Tensor] | None = getattr(self.world, COMPUTED, None)
+        if computed is None or not is_own(getattr(term.func, "__module__", "")):
+            return value_of("observation", name, term, self.world, ndim=2)
+        key = term.func, id(term.params)
+        if key not in computed:
+            computed[key] = value_of("observation", name, term, self.world, ndim=2)
+        return computed[key]
+
+    def frame(self, rows: Tensor | None = None) -> Tensor:
+        """The current values of all terms, with noise, clip and scale, (N, frame_dim), or only some rows of it."""
         frame = torch.cat(self._parts(), 1)
+        noise = torch.rand(frame.shape, generator=self.generator, device=frame.device) if self.noisy else frame
+        if rows is not None:
+            frame, noise = frame.index_select(0, rows), noise.index_select(0, rows)
         if self.noisy:
-            noise = torch.rand(frame.shape, generator=self.generator, device=frame.device)
-            frame = frame + (noise * self.noise_span + self.noise_low)
+            frame += noise.mul_(self.noise_span).add_(self.noise_low)
         if self.clips:
             parts = dict(zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True))
             frame = torch.cat([p.clamp(*self.clips[k]) if k in self.clips else p for k, p in parts.items()], 1)
@@ -90,20 +122,42 @@ class ObservationManager:
     def append(self, frame: Tensor, first: Tensor | None = None) -> Tensor:
         """Push ``frame`` into the history and return the observation (N, dim).
 
-        Rows listed in ``first`` (env ids) have just been reset: their whole history becomes the frame.
+        Rows listed in ``first`` (env ids) have just been reset: their whole history becomes the frame. Whoever gets
+        the observation must not write to it: it is also the history.
         """
         if self.group.history_length == 1:
             return frame
-        self.history = torch.cat((self.history[:, 1:], frame[:, None]), 1)
+        self.last = self._pushed(self.last, frame)
         if first is not None and len(first):
-            self.history[first] = frame[first, None]
-        return self.history.flatten(1).index_select(1, self.order)
+            self.last[first] = frame[first].index_select(1, self.repeated)
+        return self.last
 
     def peek(self, frame: Tensor, env_ids: Tensor) -> Tensor:
         """The observation that ``frame`` (n, frame_dim) of ``env_ids`` would give, without storing it."""
         if self.group.history_length == 1:
             return frame
-        return torch.cat((self.history[env_ids, 1:], frame[:, None]), 1).flatten(1).index_select(1, self.order)
+        return self._pushed(self.last[env_ids], frame)
+
+    def _pushed(self, last: Tensor, frame: Tensor) -> Tensor:
+        """Observations (n, dim) after ``last`` (n, dim) with ``frame`` (n, frame_dim) as the newest."""
+        pushed = torch.empty_like(last)
+        new, old, newest = _array(pushed), _array(last), _array(frame)
+        for block, columns in self.blocks:
+            kept = block.stop - (columns.stop - columns.start)
+            new[:, block.start : kept] = old[:, block.start + block.stop - kept : block.stop]
+            new[:, kept : block.stop] = newest[:, columns]
+        return pushed
+
+
+def _blocks(dims: Sequence[int], history_length: int) -> list[tuple[slice, slice]]:
+    """Columns of each term in an observation with its history, and in one frame."""
+    ends = [0, *accumulate(dims)]
+    return [(slice(start * history_length, end * history_length), slice(start, end)) for start, end in pairwise(ends)]
+
+
+def _array(tensor: Tensor) -> Any:
+    """``tensor`` as what is quicker to assign slices of: numpy on a CPU."""
+    return tensor.numpy() if tensor.device.type == "cpu" else tensor
 
 
 class RewardManager:
@@ -119,8 +173,8 @@ class RewardManager:
     def compute(self) -> Tensor:
         if not self.terms:
             return torch.zeros(self.world.num_envs, device=self.world.device)
-        rows = torch.stack([value_of("reward", k, t, self.world, ndim=1) for k, t in self.terms.items()]) * self.weights
-        self.episode_sums += rows
+        rows = torch.stack([value_of("reward", k, t, self.world, ndim=1) for k, t in self.terms.items()])
+        self.episode_sums += rows.mul_(self.weights)
         return rows.sum(0)
 
     def reset(self, env_ids: Tensor, episode_length_s: float) -> dict[str, float]:
@@ -135,17 +189,16 @@ class TerminationManager:
 
     def __init__(self, task: Task, world: World):
         self.terms, self.world = task.terminations, world
+        self.none = torch.zeros(world.num_envs, dtype=torch.bool, device=world.device)
 
     def compute(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         values = {k: value_of("termination", k, t, self.world, ndim=1) for k, t in self.terms.items()}
-        none = torch.zeros(self.world.num_envs, dtype=torch.bool, device=self.world.device)
-        terminated, truncated = none, none
-        for name, value in values.items():
-            if self.terms[name].time_out:
-                truncated = truncated | value
-            else:
-                terminated = terminated | value
-        return terminated, truncated & ~terminated, values
+        terminated = self._any(values, time_out=False)
+        return terminated, self._any(values, time_out=True) & ~terminated, values
+
+    def _any(self, values: dict[str, Tensor], time_out: bool) -> Tensor:
+        chosen = (value for name, value in values.items() if self.terms[name].time_out == time_out)
+        return functools.reduce(operator.or_, chosen, self.none)
 
 
 class EventManager:

@@ -227,7 +227,8 @@ def train(rank: int) -> dict[str, Any]:
         trainer.iterate()
     saved = copy.deepcopy(trainer.state_dict())
     again = on_policy_trainer(world(), CONFIG, seed=rank)
-    again.load_state_dict(saved | {"generator": torch.Generator().manual_seed(0).get_state()})
+    # The checkpoint of a training of one process has the generator of the first alone.
+    again.load_state_dict(saved | {"generator": None if rank else torch.Generator().manual_seed(0).get_state()})
     noise = torch.rand(3, generator=again.generator)
     refused = {}
     wrong = {

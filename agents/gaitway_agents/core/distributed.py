@@ -33,6 +33,22 @@ def mean_(x: Tensor) -> Tensor:
     return x
 
 
+def means_(*parts: Tensor) -> None:
+    """Replace each of several tensors by its mean over all processes, with one message."""
+    if size() > 1:
+        joint = mean_(torch.cat([part.flatten() for part in parts]))
+        for part, mean in zip(parts, joint.split([part.numel() for part in parts]), strict=True):
+            part.copy_(mean.view_as(part))
+
+
+def same_everywhere(number: int, device: torch.device) -> bool:
+    """True if all processes call this with the same number."""
+    if size() == 1:
+        return True
+    first = int(from_first_(torch.tensor(number, device=device)))
+    return not any_of(first != number, device)
+
+
 def from_first_(x: Tensor) -> Tensor:
     """Replace ``x`` by its value in process 0."""
     if size() > 1:

@@ -140,6 +140,8 @@ class PolicyOptimizer:
             raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         totals, grad_norm, steps, stopped = [0.0] * len(names), 0.0, 0, False
         data = self._prepared(batch)
+        # Then a minibatch has as many decisions in every process, and none needs to be told.
+        self._even = batch.mask is None and distributed.same_everywhere(len(batch), batch.actions.device)
         for epoch in range(cfg.epochs):
             if epoch and refresh is not None:
                 data = self._prepared(refresh())
@@ -150,8 +152,8 @@ class PolicyOptimizer:
                 if cfg.normalize_advantages == "minibatch":
                     minibatch = minibatch.replace(advantages=normalise(minibatch.advantages, minibatch.mask))
                 # g = d/dtheta mean of the losses; over processes, the mean of theirs
-                sums = distributed.mean_(self._accumulate(minibatch))
-                distributed.mean_(self._gradient)
+                sums = self._accumulate(minibatch)
+                distributed.means_(sums, self._gradient)
                 # g <- g min(1, max_grad_norm / |g|). One copy a minibatch is all that the host of a GPU waits for.
                 *statistics, norm = torch.cat((sums, self.flat.clip_gradients(cfg.max_grad_norm)[None])).tolist()
                 totals = [total + value for total, value in zip(totals, statistics, strict=True)]
@@ -191,7 +193,7 @@ class PolicyOptimizer:
         gradients is that over all of their decisions.
         """
         count = decisions(batch)
-        if distributed.size() > 1:
+        if distributed.size() > 1 and not self._even:
             count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         total = self._total(batch, count)
         for _, gradient in self._replicas:

@@ -88,31 +88,26 @@ class VelocityCommandGenerator(CommandSampler):
         self.heading_target = torch.zeros(n, device=world.device)
         self.is_heading = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
+        speeds = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
+        self.limits = torch.tensor(speeds, device=world.device)
+        drawn = [(low, high - low) for low, high in (cfg.resampling_time_range, *speeds, cfg.heading)]
+        self.low, self.span = torch.tensor(drawn, device=world.device).T[:, :, None]
 
     def resample(self, env_ids: Tensor) -> None:
         cfg, n = self.cfg, len(env_ids)
         r = torch.rand(9, n, generator=self.generator, device=self.command.device)
-
-        def uniform(row: int, limits: tuple[float, float]) -> Tensor:
-            return limits[0] + (limits[1] - limits[0]) * r[row]
-
-        self.time_left[env_ids] = uniform(0, cfg.resampling_time_range)
-        command = torch.stack(
-            (
-                uniform(1, cfg.lin_vel_x) * (r[7] >= cfg.rel_zero_axis),
-                uniform(2, cfg.lin_vel_y) * (r[8] >= cfg.rel_zero_axis),
-                uniform(3, cfg.ang_vel_z),
-            ),
-            1,
-        )
+        drawn = self.low + self.span * r[:5]
+        drawn[1:3] *= r[7:] >= cfg.rel_zero_axis
+        command = drawn[1:4].T
         if cfg.rel_ends:
             random = torch.rand(5, n, generator=self.generator, device=self.command.device)
-            ranges = torch.tensor([cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z], device=command.device)
-            command = towards_ends(command, ranges, cfg.rel_ends, random)
-        self.command[env_ids] = (1.0 + cfg.margin) * command
-        self.heading_target[env_ids] = uniform(4, cfg.heading)
-        self.is_heading[env_ids] = (r[5] <= cfg.rel_heading_envs) & cfg.heading_command
-        self.is_standing[env_ids] = r[6] <= cfg.rel_standing_envs
+            command = towards_ends(command, self.limits, cfg.rel_ends, random)
+        self.time_left.index_copy_(0, env_ids, drawn[0])
+        self.command.index_copy_(0, env_ids, (1.0 + cfg.margin) * command)
+        self.heading_target.index_copy_(0, env_ids, drawn[4])
+        if cfg.heading_command:
+            self.is_heading.index_copy_(0, env_ids, r[5] <= cfg.rel_heading_envs)
+        self.is_standing.index_copy_(0, env_ids, r[6] <= cfg.rel_standing_envs)
 
     def follow(self) -> None:
         """Turn heading errors into yaw rates and hold standing environments at zero."""

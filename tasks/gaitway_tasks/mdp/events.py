@@ -100,9 +100,10 @@ def reset_root_state_uniform(
     pose = _uniform_axes(world, pose_range, TWIST, len(env_ids))
     pos, (roll, pitch, yaw) = pose[:, :3], pose[:, 3:].unbind(1)
     place = world.ground.origin(env_ids, pos[:, :2])
-    pos[:, :2] = place[:, :2]
-    pos[:, 2] += world.spec.init_height + place[:, 2]
-    quat = quat_mul(quat_from_yaw(yaw), quat_mul(_about(1, pitch), _about(0, roll)))
+    pos = torch.cat((place[:, :2], pos[:, 2:] + (world.spec.init_height + place[:, 2:])), 1)
+    quat = quat_from_yaw(yaw)
+    if "roll" in pose_range or "pitch" in pose_range:
+        quat = quat_mul(quat, quat_mul(_about(1, pitch), _about(0, roll)))
     vel = _uniform_axes(world, velocity_range, TWIST, len(env_ids))
     world.write_root_state(env_ids, pos, quat, vel[:, :3], quat_apply_inverse(quat, vel[:, 3:]))
 

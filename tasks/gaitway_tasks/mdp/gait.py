@@ -1,44 +1,120 @@
 """Clock of a gait: phases, and what each foot should do at them.
 
 The clock counts from the start of an episode. A foot swings in the first ``1 - duty`` of its own cycle, which begins
-``offsets`` cycles before the clock's; a trot has offsets 0 and 0.5 on the diagonals.
+``offsets`` cycles before the clock's; a trot has offsets 0 and 0.5 on the diagonals. A cycle is a whole number of
+control steps, so functions of the phase are tables with a row for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import math
 
 import torch
 from gaitway_files.errors import UserError
 from torch import Tensor
 
+from ..passes import once
 from ..world import World
 from . import indices
 
 
 def phase(world: World, period: float) -> Tensor:
     """Share of the current cycle of ``period`` [s] that has passed, in [0, 1), (N,)."""
+    return _phases(cycle_steps(world, period), world.device)[cycle_step(world, period)]
+
+
+def cycle_steps(world: World, period: float) -> int:
+    """Control steps in a cycle of ``period`` [s]; refuses one that is not a whole number of them."""
     steps = round(period / world.step_dt)
     if steps < 2 or abs(steps * world.step_dt - period) > 1e-6:
         raise UserError(f"gait period {period:g} s: it must be two or more whole control steps of {world.step_dt:g} s")
-    return torch.remainder(world.episode_step, steps).float() / steps
+    return steps
 
 
+@once
+def cycle_step(world: World, period: float) -> Tensor:
+    """Control step of the current cycle, from 0, int64, (N,)."""
+    return torch.remainder(world.episode_step, cycle_steps(world, period))
+
+
+@once
 def is_commanded(world: World, command_name: str, threshold: float) -> Tensor:
     """Mask (N,) of the commands to move: (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``."""
-    return world.command(command_name).norm(dim=1) > threshold
+    return torch.linalg.vector_norm(world.command(command_name), dim=1) > threshold
 
 
+@once
+def is_told_to_stand(world: World, command_name: str, threshold: float) -> Tensor:
+    """Opposite of :func:`is_commanded`, (N,)."""
+    return ~is_commanded(world, command_name, threshold)
+
+
+@once
 def is_stepping(world: World, command_name: str, threshold: float, still: float) -> Tensor:
     """Mask (N,) of the robots whose feet should follow the clock: commanded to move, or still moving.
 
     ``still`` is the largest horizontal speed [m/s] of a robot that stands.
     """
-    commanded = is_commanded(world, command_name, threshold)
-    return commanded | (world.robot.root_lin_vel_b[:, :2].norm(dim=1) > still)
+    moving = torch.linalg.vector_norm(world.robot.root_lin_vel_b[:, :2], dim=1) > still
+    return moving.logical_or_(is_commanded(world, command_name, threshold))
 
 
-def swing_progress(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
+@once
+def is_in_contact(world: World, bodies: str) -> Tensor:
+    """Mask (N, n) of ``bodies`` with a contact force above 1 N."""
+    return world.contact_force_norm(bodies) > 1.0
+
+
+def clock(world: World, period: float, late: float) -> Tensor:
+    """Sine and cosine of the phase ``late`` control steps from now, (N, 2)."""
+    ahead = late * world.step_dt / period
+    return _clocks(cycle_steps(world, period), ahead, world.device).index_select(0, cycle_step(world, period))
+
+
+def swing_progress(world: World, period: float, duty: float, offsets: tuple[float, ...]) -> Tensor:
     """Share of each foot's swing that should have passed, in [0, 1]; 0 or 1 while it should stand, (N, F)."""
-    cycle = torch.remainder(phase(world, period)[:, None] + indices.row(tuple(offsets), world.device), 1.0)
+    table = _progress(cycle_steps(world, period), duty, tuple(offsets), world.device)
+    return table.index_select(0, cycle_step(world, period))
+
+
+def swing_rise(world: World, period: float, duty: float, offsets: tuple[float, ...], power: float) -> Tensor:
+    """Height of each foot by the clock, in heights of a whole swing: a half sine to ``power``, (N, F)."""
+    table = _rise(cycle_steps(world, period), duty, tuple(offsets), power, world.device)
+    return table.index_select(0, cycle_step(world, period))
+
+
+def is_stance(world: World, period: float, duty: float, offsets: tuple[float, ...]) -> Tensor:
+    """Mask of the feet that should stand by the clock, (N, F)."""
+    table = _stance(cycle_steps(world, period), duty, tuple(offsets), world.device)
+    return table.index_select(0, cycle_step(world, period))
+
+
+@functools.cache
+def _phases(steps: int, device: torch.device) -> Tensor:
+    return torch.arange(steps, device=device).float() / steps
+
+
+@functools.cache
+def _clocks(steps: int, ahead: float, device: torch.device) -> Tensor:
+    angle = 2.0 * math.pi * (_phases(steps, device) + ahead)
+    return torch.stack((angle.sin(), angle.cos()), 1)
+
+
+@functools.cache
+def _progress(steps: int, duty: float, offsets: tuple[float, ...], device: torch.device) -> Tensor:
+    cycle = torch.remainder(_phases(steps, device)[:, None] + indices.row(offsets, device), 1.0)
     return (cycle / (1.0 - duty)).clamp(max=1.0)
+
+
+@functools.cache
+def _rise(steps: int, duty: float, offsets: tuple[float, ...], power: float, device: torch.device) -> Tensor:
+    # Sixteen copies fill the processor's vectors, since torch rounds powers of what is left over in another way.
+    progress = _progress(steps, duty, offsets, device).repeat(16, 1)
+    return (torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** power)[:steps]
+
+
+@functools.cache
+def _stance(steps: int, duty: float, offsets: tuple[float, ...], device: torch.device) -> Tensor:
+    progress = _progress(steps, duty, offsets, device)
+    return (progress <= 0.0) | (progress >= 1.0)

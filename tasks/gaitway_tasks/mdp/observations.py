@@ -1,8 +1,5 @@
 """Observation terms, ``(N, d)``. Each has a row in :mod:`gaitway_tasks.vocabulary`."""
 
-import math
-
-import torch
 from torch import Tensor
 
 from ..signals import observes
@@ -68,8 +65,7 @@ def gait_phase(
     With ``command_name`` both are 0 while the command is no longer than ``threshold``: a robot that is told to stand
     has no clock, though it goes on counting.
     """
-    angle = 2.0 * math.pi * (gait.phase(world, period) + late * world.step_dt / period)
-    both = torch.stack((angle.sin(), angle.cos()), 1)
+    both = gait.clock(world, period, late)
     return both if command_name is None else both * gait.is_commanded(world, command_name, threshold)[:, None]
 
 

@@ -4,12 +4,11 @@ Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_ga
 ``torque_limits`` legged_gym's.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
 from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
+from ..passes import once
 from ..signals import reads
 from ..world import World
 from . import gait, indices
@@ -17,14 +16,24 @@ from . import gait, indices
 
 def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
     """exp(-|cmd_xy - v_xy|^2 / std^2), velocities in the base frame."""
-    error = (world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square().sum(1)
-    return torch.exp(-error / std**2)
+    return torch.exp(_planar_error(world, command_name) / -(std**2))
 
 
 def track_ang_vel_z_exp(world: World, std: float, command_name: str) -> Tensor:
     """exp(-(cmd_yaw - w_z)^2 / std^2), angular velocity in the base frame."""
-    error = (world.command(command_name)[:, 2] - world.robot.root_ang_vel_b[:, 2]).square()
-    return torch.exp(-error / std**2)
+    return torch.exp(_yaw_error(world, command_name) / -(std**2))
+
+
+@once
+def _planar_error(world: World, command_name: str) -> Tensor:
+    """Squared error of the planar velocity [m^2/s^2], (N,)."""
+    return (world.command(command_name)[:, :2] - world.robot.root_lin_vel_b[:, :2]).square_().sum(1)
+
+
+@once
+def _yaw_error(world: World, command_name: str) -> Tensor:
+    """Squared error of the yaw rate [rad^2/s^2], (N,)."""
+    return (world.command(command_name)[:, 2] - world.robot.root_ang_vel_b[:, 2]).square_()
 
 
 def track_lin_vel_xy_yaw_frame_exp(world: World, std: float, command_name: str) -> Tensor:
@@ -76,7 +85,12 @@ def joint_vel_l2(world: World) -> Tensor:
 
 def action_rate_l2(world: World) -> Tensor:
     """Sum of the squared changes of the actions since the last control step, (N,)."""
-    return (world.action - world.previous_action).square().sum(1)
+    return _action_rate(world).clone()
+
+
+@once
+def _action_rate(world: World) -> Tensor:
+    return (world.action - world.previous_action).square_().sum(1)
 
 
 def action_l2(world: World) -> Tensor:
@@ -123,8 +137,9 @@ def feet_air_time_variance(world: World, command_name: str, feet: str, max_time:
 @reads("body_lin_vel_w")
 def feet_slide(world: World, feet: str) -> Tensor:
     """Sum over the feet in contact (force above 1 N) of their horizontal speed [m/s]."""
-    speed = world.robot.body_lin_vel_w[:, indices.bodies(world, feet), :2].norm(dim=-1)
-    return (speed * (world.contact_force_norm(feet) > 1.0)).sum(1)
+    velocity = world.robot.body_lin_vel_w.index_select(1, indices.bodies(world, feet))
+    speed = torch.linalg.vector_norm(velocity[..., :2], dim=-1)
+    return (speed * gait.is_in_contact(world, feet)).sum(1)
 
 
 SWING = 1.4
@@ -153,13 +168,12 @@ def feet_phase(
     than under it, the foot is to rise by as much more.
     """
     assert world.spec.foot_height is not None
-    place = world.robot.body_pos_w[:, indices.bodies(world, feet)]
+    place = world.robot.body_pos_w.index_select(1, indices.bodies(world, feet))
     sole = world.ground.above(place) - world.spec.foot_height
-    progress = gait.swing_progress(world, period, duty, offsets)
     top = height + world.ground.higher(place[..., :2], reach) if reach else height
-    wanted = top * torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** SWING
+    wanted = top * gait.swing_rise(world, period, duty, offsets, SWING)
     wanted = wanted * gait.is_stepping(world, command_name, threshold, still)[:, None]
-    return torch.exp(-(sole - wanted).square().sum(1) / std**2)
+    return torch.exp((sole - wanted).square_().sum(1) / -(std**2))
 
 
 def feet_gait(
@@ -173,11 +187,9 @@ def feet_gait(
     still: float = 0.25,
 ) -> Tensor:
     """Share of the feet whose contact (force above 1 N) is as the clock says, or on the ground while standing."""
-    contact = world.contact_force_norm(feet) > 1.0
-    progress = gait.swing_progress(world, period, duty, offsets)
-    stepping = gait.is_stepping(world, command_name, threshold, still)[:, None]
-    stance = (progress <= 0.0) | (progress >= 1.0) | ~stepping
-    return (contact == stance).float().mean(1)
+    standing = ~gait.is_stepping(world, command_name, threshold, still)
+    stance = gait.is_stance(world, period, duty, offsets) | standing[:, None]
+    return (gait.is_in_contact(world, feet) == stance).float().mean(1)
 
 
 def feet_stumble(world: World, feet: str, ratio: float = 4.0) -> Tensor:
@@ -240,7 +252,7 @@ def stand_still_joint_deviation_l1(world: World, command_name: str, command_thre
 
 def stand_still_joint_vel_l1(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
     """Sum of |qd| [rad/s], only while the command (vx, vy, yaw rate) is no longer than ``threshold``."""
-    return world.robot.joint_vel.abs().sum(1) * ~gait.is_commanded(world, command_name, threshold)
+    return world.robot.joint_vel.abs().sum(1) * gait.is_told_to_stand(world, command_name, threshold)
 
 
 def stand_still_action_rate_l2(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
@@ -248,7 +260,7 @@ def stand_still_action_rate_l2(world: World, command_name: str, threshold: float
 
     Exploration hides a tremble of the joints from a cost of their speed, but not from this one.
     """
-    return action_rate_l2(world) * ~gait.is_commanded(world, command_name, threshold)
+    return _action_rate(world) * gait.is_told_to_stand(world, command_name, threshold)
 
 
 def is_alive(world: World) -> Tensor:
