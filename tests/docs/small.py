@@ -54,6 +54,7 @@ STANDS_FOR = {
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
     ("docs/rsl_rl.md", "RUN"): "runs/flat",
+    ("", "best"): "last",  # no training here is long enough for an examination
     ("", "RUN"): "runs/walk",
     ("", "BUNDLE"): "runs/walk/bundle",
 }
