@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .linear import Linear, is_quick, product, weight_gradient
 
 LOG2_E = 1.0 / math.log(2.0)
-BLOCK = 512
+BLOCK = 1024
 """Rows that pass through a network's layers together, so that what one operation writes the next reads from a cache."""
 ACTIVATIONS: dict[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU}
 
