@@ -17,19 +17,26 @@ def _has_onednn() -> bool:
 
 
 ONEDNN = _has_onednn()
+MKL = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
+"""True where MKL multiplies float32 at the core's full speed: it has no AVX-512 for AMD, but AVX2 for every maker."""
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x @ weight.T + bias`` for matrices on a CPU, without a gradient: float32 by oneDNN where that pays."""
-    if x.dtype != torch.float32 or x.numel() * len(weight) < MIN_SIZE:
+    if MKL or x.dtype != torch.float32 or x.numel() * len(weight) < MIN_SIZE:
         return nn.functional.linear(x, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
-    """``grad.T @ x``: the gradient of a weight from that of the outputs (B, O) and the inputs (B, I)."""
-    # oneDNN is quickest with the longer side of the result as its columns.
-    return product(grad.t(), x.t()) if x.shape[1] >= grad.shape[1] else product(x.t(), grad.t()).t()
+def weight_gradient(grad: Tensor, x: Tensor, total: Tensor | None = None) -> Tensor:
+    """``total + grad.T @ x``: the gradient of a weight from that of the outputs (B, O) and the inputs (B, I).
+
+    ``total`` is the sum so far, which is changed.
+    """
+    if total is None:
+        # Both libraries are quickest with the longer side of the result as its columns.
+        return product(grad.t(), x.t()) if x.shape[1] >= grad.shape[1] else product(x.t(), grad.t()).t()
+    return total.addmm_(grad.t(), x) if MKL else total.add_(weight_gradient(grad, x))
 
 
 def is_quick(x: Tensor) -> bool:
@@ -58,8 +65,8 @@ class _OneDnnLinear(torch.autograd.Function):
 class Linear(nn.Linear):
     """``nn.Linear`` whose float32 products on a CPU go through oneDNN.
 
-    Torch sends them to MKL, which on AMD's CPUs reaches less than half of what oneDNN does. bfloat16 goes through
-    oneDNN anyway, and small batches, exported graphs and other devices keep the ordinary operator.
+    Torch sends them to MKL, which on AMD's CPUs with AVX-512 reaches less than half of what oneDNN does. bfloat16 goes
+    through oneDNN anyway, and small batches, exported graphs and other devices keep the ordinary operator.
     """
 
     def forward(self, x: Tensor) -> Tensor:
