@@ -23,7 +23,7 @@ PLAIN = Scenario(name="plain", title="Plain", about="", limits=(FALLS_5,), envs=
 
 
 def named(name: str, **changes: object) -> Scenario:
-    return replace(PLAIN, name=name, title=name.upper(), **changes)  # type: ignore[arg-type]
+    return replace(PLAIN, name=name, title=name.upper(), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_the_longest_go_first_unless_a_failure_ends_the_suite() -> None:
     tasks = [Task(scenarios=(scenario,), seed=0) for scenario in chosen]
 
     def sequence(**order: object) -> list[str]:
-        return [task.scenarios[0].name for task in sorted(tasks, key=Order(**order).key)]  # type: ignore[arg-type]
+        return [task.scenarios[0].name for task in sorted(tasks, key=Order(**order).key)]
 
     assert sequence() == ["long", "mid", "extra", "short"]
     assert sequence(stop_at_failure=True) == ["short", "mid", "long", "extra"]
@@ -109,7 +109,7 @@ CHOSEN = (
 def judged(bundle: Path, monkeypatch: pytest.MonkeyPatch, falls: dict[str, int], **asked: object) -> tuple:
     simulation = FallIn(**falls)
     monkeypatch.setattr(suite, "run_scenarios", simulation)
-    verdict = validate_bundle(bundle, scenarios=CHOSEN, processes=1, **asked)  # type: ignore[arg-type]
+    verdict = validate_bundle(bundle, scenarios=CHOSEN, processes=1, **asked)
     return verdict, simulation.ran
 
 
