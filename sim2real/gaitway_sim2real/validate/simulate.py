@@ -27,7 +27,9 @@ from .feet import FootTrace
 from .guards import Guards
 
 POLICY, STOPPED = "policy not finite", "stopped: "
-BLOCK = 64  # physics steps whose feet are measured together: each by itself costs more in Python than in arithmetic
+BLOCK = (
+    4096  # robots times physics steps whose feet are measured together: fewer cost more in Python than in arithmetic
+)
 
 
 class Policy(Protocol):
@@ -118,7 +120,9 @@ def simulate(
     qpos = np.zeros((steps, n, plant.model.nq), np.float32) if keep_qpos else None
     trace = foot_trace(plant, steps, n) if plant.feet else None
     own_error = np.zeros((steps, n, 3), np.float32)
-    readings: list[np.ndarray] = []  # of the feet, not yet in the trace
+    block = math.ceil(BLOCK / n)
+    readings = np.zeros((block + plant.decimation, *world.foot_readings.shape)) if plant.feet else None
+    unmeasured = 0  # rows of the readings that are not yet in the trace
     alive = np.zeros((steps, n), dtype=bool)
     up, fall_step, causes = np.ones(n, bool), np.full(n, -1), [""] * n
     crossed = np.zeros(n, bool)
@@ -126,16 +130,19 @@ def simulate(
     cut = np.zeros((steps, n), bool)
 
     def fall(who: np.ndarray, step: int, cause: str) -> None:
+        if not who.any():
+            return
         for i in np.flatnonzero(who & up):
             fall_step[i], causes[i] = step, cause
         up[who] = False
 
     def measure_feet(step: int) -> None:
         """Write what was read until the control step ``step`` begins."""
-        if trace is not None and readings:
+        nonlocal unmeasured
+        if trace is not None and readings is not None and unmeasured:
             last = step * plant.decimation
-            trace.record(slice(last - len(readings), last), world.measure_feet(np.stack(readings)))
-            readings.clear()
+            trace.record(slice(last - unmeasured, last), world.measure_feet(readings[:unmeasured]))
+            unmeasured = 0
 
     start_pos, heading = world.base_pos().copy(), yaw_of(world.base_quat())
     command = conditions.command.copy() if conditions.steered else conditions.command
@@ -171,20 +178,23 @@ def simulate(
         ids = None if up.all() else np.flatnonzero(up)
         for count, ctrl in line.push(target):
             world.ctrl[:] = ctrl
-            if trace is None:
+            if readings is None:
                 world.step(count, ids)
                 continue
             for _ in range(count):
                 world.step(1, ids)
-                readings.append(world.foot_readings.copy())
-        if len(readings) >= BLOCK:
+                readings[unmeasured] = world.foot_readings
+                unmeasured += 1
+        if unmeasured >= block:
             measure_feet(t + 1)
         for who, cause in world.falls():
             fall(who, t, cause)
         crossed |= up & (np.abs(world.base_pos() - start_pos)[:, :2].max(1) >= conditions.way)
         up &= ~crossed
         for name, value in world.measure().items():
-            record[name][t] = np.where(alive[t].reshape(-1, *[1] * (value.ndim - 1)), value, 0)
+            record[name][t] = value
+            if not alive[t].all():
+                record[name][t, ~alive[t]] = 0
         record["target"][t] = target
         if qpos is not None:
             qpos[t] = world.qpos

@@ -1,6 +1,6 @@
 """Prepare an MJCF for control by a Gaitway actuator law. The file must have the robot's joints; all else is free.
 
-The only module of this package that needs MuJoCo; it is imported by the worlds and tools that step it.
+Needs MuJoCo; imported only by the worlds and tools that step it.
 """
 
 from __future__ import annotations

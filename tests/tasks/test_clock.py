@@ -2,7 +2,7 @@
 
 import mujoco
 import pytest
-from gaitway_mujoco.clock import untimed
+from gaitway_tasks.robots.clock import untimed
 
 MODEL = "<mujoco><worldbody><body><freejoint/><geom size='0.1'/></body></worldbody></mujoco>"
 
