@@ -20,12 +20,20 @@ CONTACT_THRESHOLD = 1.0  # [N], Isaac Lab's ContactSensorCfg.force_threshold
 class MujocoRobotState:
     """Implements :class:`gaitway_tasks.world.RobotState`; one float32 copy of the batch per control step.
 
-    It is computed in numpy, whose small operations cost a fraction of torch's. Positions and velocities are those after the last physics step; accelerations, torques and contact forces are
-    those that led to it. Contacts are sampled once per control step. ``root_lin_vel_b`` is the velocity of the base
-    frame's origin. ``body_lin_vel_w`` is that of the centres of mass at the start of the last physics step, like the
-    contact forces; it and ``body_pos_w``, of the same moment, exist only with ``bodies``.
+    It is computed in numpy, whose small operations cost a fraction of torch's. Positions and velocities are those after
+    the last physics step; accelerations, torques and contact forces are those that led to it. Contacts are sampled once
+    per control step. ``root_lin_vel_b`` is the velocity of the base frame's origin. ``body_lin_vel_w`` is that of the
+    centres of mass at the start of the last physics step, like the contact forces; it and ``body_pos_w``, of the same
+    moment, exist only with ``bodies``.
     """
 
+    root_pos_w: Tensor
+    root_quat_wxyz: Tensor
+    root_lin_vel_b: Tensor
+    root_ang_vel_b: Tensor
+    projected_gravity_b: Tensor
+    joint_pos: Tensor
+    joint_vel: Tensor
     body_pos_w: Tensor
     body_lin_vel_w: Tensor
     joint_acc: Tensor
@@ -104,13 +112,13 @@ class MujocoRobotState:
         forces = self.contact_force_w.flatten(1).numpy()
         for bodies, columns in self._sensed:
             forces[:, bodies] = self._sensordata[:, columns]
-        self.contact_force_norm = torch.linalg.vector_norm(self.contact_force_w, dim=-1)
         if self._motion is not None:
             self.body_pos_w, self.body_lin_vel_w = self._motion.pos_w(), self._motion.lin_vel_w()
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
-        """Isaac Lab's ContactSensor bookkeeping."""
+        """Size of the contact forces, and Isaac Lab's ContactSensor bookkeeping."""
+        self.contact_force_norm = torch.linalg.vector_norm(self.contact_force_w, dim=-1)
         contact = self.contact_force_norm.numpy()[:, self._feet] > CONTACT_THRESHOLD
         air_time, last_air_time, contact_time, last_contact_time = (getattr(self, n).numpy() for n in self.AIR_TIMES)
         next_air_time, next_contact_time = air_time + np.float32(dt), contact_time + np.float32(dt)

@@ -39,7 +39,7 @@ def once(func: Callable[Concatenate[World, P], R]) -> Callable[Concatenate[World
             return func(world, *args, **kwargs)
         key = (func, *args)
         if key not in computed:
-            computed[key] = func(world, *args)
+            computed[key] = func(world, *args, **kwargs)
         return computed[key]
 
     return read

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..commands import TWIST, Command, CommandSampler
 from ..math import wrap_to_pi, yaw_of
 from ..world import RobotState, World
+from . import indices
 
 
 def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) -> Tensor:
@@ -88,20 +89,20 @@ class VelocityCommandGenerator(CommandSampler):
         self.heading_target = torch.zeros(n, device=world.device)
         self.is_heading = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
-        speeds = (cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z)
-        self.limits = torch.tensor(speeds, device=world.device)
-        drawn = [(low, high - low) for low, high in (cfg.resampling_time_range, *speeds, cfg.heading)]
-        self.low, self.span = torch.tensor(drawn, device=world.device).T[:, :, None]
+        self.speeds = cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z
+        self.drawn = cfg.resampling_time_range, *self.speeds, cfg.heading
+        """Ranges of what is drawn: time, speeds and heading."""
 
     def resample(self, env_ids: Tensor) -> None:
         cfg, n = self.cfg, len(env_ids)
         r = torch.rand(9, n, generator=self.generator, device=self.command.device)
-        drawn = self.low + self.span * r[:5]
+        low, span = indices.spans(self.drawn, r.device)
+        drawn = low + span * r[:5]
         drawn[1:3] *= r[7:] >= cfg.rel_zero_axis
         command = drawn[1:4].T
         if cfg.rel_ends:
             random = torch.rand(5, n, generator=self.generator, device=self.command.device)
-            command = towards_ends(command, self.limits, cfg.rel_ends, random)
+            command = towards_ends(command, indices.row(self.speeds, r.device), cfg.rel_ends, random)
         self.time_left.index_copy_(0, env_ids, drawn[0])
         self.command.index_copy_(0, env_ids, (1.0 + cfg.margin) * command)
         self.heading_target.index_copy_(0, env_ids, drawn[4])

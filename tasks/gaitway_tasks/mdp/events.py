@@ -1,6 +1,5 @@
 """Event terms: ``func(world, env_ids, **params)``. Ranges are uniform ``(low, high)``."""
 
-import functools
 import math
 from collections.abc import Mapping
 
@@ -9,6 +8,7 @@ from torch import Tensor
 
 from ..math import quat_apply_inverse, quat_from_yaw, quat_mul
 from ..world import EditableWorld
+from . import indices
 
 Range = tuple[float, float]
 TWIST = ("x", "y", "z", "roll", "pitch", "yaw")
@@ -21,15 +21,8 @@ def _uniform(world: EditableWorld, limits: Range, *shape: int) -> Tensor:
 
 def _uniform_axes(world: EditableWorld, ranges: Mapping[str, Range], axes: tuple[str, ...], n: int) -> Tensor:
     """A column (n, len(axes)) for each axis, zero where ``ranges`` has none; one draw for all."""
-    low, span = _limits(tuple(tuple(ranges.get(axis, (0.0, 0.0))) for axis in axes), world.device)
+    low, span = indices.spans(tuple(tuple(ranges.get(axis, (0.0, 0.0))) for axis in axes), world.device)
     return (low + span * torch.rand(len(axes), n, generator=world.generator, device=world.device)).t()
-
-
-@functools.cache
-def _limits(ranges: tuple[Range, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Lower ends and widths, (len(ranges), 1); kept, for a list would be copied to the device each time."""
-    low, span = torch.tensor([(low, high - low) for low, high in ranges], device=device).t()
-    return low[:, None], span[:, None]
 
 
 def randomize_rigid_body_material(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from gaitway_files.errors import UserError
@@ -21,7 +23,7 @@ from . import indices
 
 def phase(world: World, period: float) -> Tensor:
     """Share of the current cycle of ``period`` [s] that has passed, in [0, 1), (N,)."""
-    return _phases(cycle_steps(world, period), world.device)[cycle_step(world, period)]
+    return cycle_step(world, period).float() / cycle_steps(world, period)
 
 
 def cycle_steps(world: World, period: float) -> int:
@@ -68,53 +70,54 @@ def is_in_contact(world: World, bodies: str) -> Tensor:
 
 def clock(world: World, period: float, late: float) -> Tensor:
     """Sine and cosine of the phase ``late`` control steps from now, (N, 2)."""
-    ahead = late * world.step_dt / period
-    return _clocks(cycle_steps(world, period), ahead, world.device).index_select(0, cycle_step(world, period))
+    return _by_the_clock(world, period, _clock, late * world.step_dt / period)
 
 
-def swing_progress(world: World, period: float, duty: float, offsets: tuple[float, ...]) -> Tensor:
+def swing_progress(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
     """Share of each foot's swing that should have passed, in [0, 1]; 0 or 1 while it should stand, (N, F)."""
-    table = _progress(cycle_steps(world, period), duty, tuple(offsets), world.device)
-    return table.index_select(0, cycle_step(world, period))
+    return _by_the_clock(world, period, _progress, duty, tuple(offsets))
 
 
-def swing_rise(world: World, period: float, duty: float, offsets: tuple[float, ...], power: float) -> Tensor:
+def swing_rise(world: World, period: float, duty: float, offsets: Sequence[float], power: float) -> Tensor:
     """Height of each foot by the clock, in heights of a whole swing: a half sine to ``power``, (N, F)."""
-    table = _rise(cycle_steps(world, period), duty, tuple(offsets), power, world.device)
-    return table.index_select(0, cycle_step(world, period))
+    return _by_the_clock(world, period, _rise, duty, tuple(offsets), power)
 
 
-def is_stance(world: World, period: float, duty: float, offsets: tuple[float, ...]) -> Tensor:
+def is_stance(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
     """Mask of the feet that should stand by the clock, (N, F)."""
-    table = _stance(cycle_steps(world, period), duty, tuple(offsets), world.device)
-    return table.index_select(0, cycle_step(world, period))
+    return _by_the_clock(world, period, _stance, duty, tuple(offsets))
+
+
+def _by_the_clock(world: World, period: float, func: Callable[..., Tensor], *args: Any) -> Tensor:
+    """``func(phase, *args)``, looked up where steps are counted in whole numbers: an exported graph's are not."""
+    if world.episode_step.is_floating_point():
+        return func(phase(world, period), *args)
+    return _table(func, args, cycle_steps(world, period), world.device).index_select(0, cycle_step(world, period))
 
 
 @functools.cache
-def _phases(steps: int, device: torch.device) -> Tensor:
-    return torch.arange(steps, device=device).float() / steps
+def _table(func: Callable[..., Tensor], args: tuple[Any, ...], steps: int, device: torch.device) -> Tensor:
+    """``func`` at each of the ``steps`` of a cycle."""
+    phases = torch.arange(steps, device=device).float() / steps
+    # Sixteen copies fill the processor's vectors, since torch rounds powers of what is left over in another way.
+    return func(phases.repeat(16), *args)[:steps]
 
 
-@functools.cache
-def _clocks(steps: int, ahead: float, device: torch.device) -> Tensor:
-    angle = 2.0 * math.pi * (_phases(steps, device) + ahead)
+def _clock(phase: Tensor, ahead: float) -> Tensor:
+    angle = 2.0 * math.pi * (phase + ahead)
     return torch.stack((angle.sin(), angle.cos()), 1)
 
 
-@functools.cache
-def _progress(steps: int, duty: float, offsets: tuple[float, ...], device: torch.device) -> Tensor:
-    cycle = torch.remainder(_phases(steps, device)[:, None] + indices.row(offsets, device), 1.0)
+def _progress(phase: Tensor, duty: float, offsets: tuple[float, ...]) -> Tensor:
+    cycle = torch.remainder(phase[:, None] + indices.row(offsets, phase.device), 1.0)
     return (cycle / (1.0 - duty)).clamp(max=1.0)
 
 
-@functools.cache
-def _rise(steps: int, duty: float, offsets: tuple[float, ...], power: float, device: torch.device) -> Tensor:
-    # Sixteen copies fill the processor's vectors, since torch rounds powers of what is left over in another way.
-    progress = _progress(steps, duty, offsets, device).repeat(16, 1)
-    return (torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** power)[:steps]
+def _rise(phase: Tensor, duty: float, offsets: tuple[float, ...], power: float) -> Tensor:
+    progress = _progress(phase, duty, offsets)
+    return torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** power
 
 
-@functools.cache
-def _stance(steps: int, duty: float, offsets: tuple[float, ...], device: torch.device) -> Tensor:
-    progress = _progress(steps, duty, offsets, device)
+def _stance(phase: Tensor, duty: float, offsets: tuple[float, ...]) -> Tensor:
+    progress = _progress(phase, duty, offsets)
     return (progress <= 0.0) | (progress >= 1.0)

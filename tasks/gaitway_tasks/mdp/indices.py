@@ -34,9 +34,16 @@ def feet(world: World, pattern: str) -> Tensor:
 
 
 @functools.cache
-def row(values: tuple[float, ...], device: torch.device) -> Tensor:
+def row(values: tuple[float | tuple[float, ...], ...], device: torch.device) -> Tensor:
     """``values`` as a tensor, kept: a new one at every step costs as much as several terms."""
     return torch.tensor(values, device=device)
+
+
+@functools.cache
+def spans(ranges: tuple[tuple[float, float], ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Lower ends and widths of ``ranges``, each (len(ranges), 1), for uniform draws."""
+    low, span = torch.tensor([(low, high - low) for low, high in ranges], device=device).t()
+    return low[:, None], span[:, None]
 
 
 @functools.cache
