@@ -18,15 +18,22 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from gaitway.runs.folder import RunFolder
+
 WARM_UP = 3  # iterations
+SHORT_LONG = (40_960, 409_600)  # steps of two trainings
 BARE_STEPS = 24  # bare control steps after each iteration
 FALL = 0.25  # [m] a bare robot whose base is lower starts again
 
@@ -130,6 +137,37 @@ def costs(config: Any, iterations: int) -> None:
     print(f"environment step keeps {share[0]:.0%} of the physics' wall time, {share[1]:.0%} of its CPU time")
     total = parts["all"][1] / unit
     print(f"{config.total_steps / 1e6:g} M steps: {total * config.total_steps / 1e6:.1f} B", flush=True)
+    if config.processes > 1:
+        together(config, bare)
+
+
+def together(config: Any, bare: Bare) -> None:
+    """Cost of a million steps where several processes train, by the difference of a long and a short training."""
+    units, spent = [], []
+    for steps in (*SHORT_LONG, *SHORT_LONG):
+        units.append(bare.steps(200)[1])
+        with tempfile.TemporaryDirectory() as out:
+            run = RunFolder.create(Path(out) / "run", replace(config, total_steps=steps, evaluation_episodes=0))
+            command = [
+                "train",
+                config.task.name,
+                "--preset",
+                config.preset,
+                "--resume",
+                "--quiet",
+                "--out",
+                str(run.path),
+            ]
+            before = os.times()
+            subprocess.run([sys.executable, "-m", "gaitway", *command], check=True, stdout=subprocess.DEVNULL)
+            after = os.times()
+        spent.append(np.array([after.elapsed - before.elapsed, sum(after[2:4]) - sum(before[2:4])]))
+    unit, (short, long) = float(np.mean(units)), SHORT_LONG
+    for begin in (0, 2):
+        wall, cpu = (spent[begin + 1] - spent[begin]) * 1e6 / (long - short) / unit
+        print(
+            f"{config.processes} processes, all of it: {wall:.2f} B of wall time, {cpu:.2f} B of CPU time", flush=True
+        )
 
 
 def measure(config: Any, iterations: int, after: Callable[[], Clocks] | None = None) -> dict[str, Clocks]:

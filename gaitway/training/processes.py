@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from socket import socket
+from typing import TypeVar
 
 from gaitway_files.errors import NotDone, UserError
 from gaitway_files.trust import trusted
-
-if TYPE_CHECKING:
-    from torch.distributed import Store
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=12)
@@ -62,74 +56,47 @@ def group(distributed: bool) -> Iterator[None]:
 def companions(count: int, run: Path | None) -> Iterator[None]:
     """Context in which ``count`` processes train ``run`` as one: this one, and others that it starts.
 
-    They find each other by a file, talk on this machine alone, and end with this process, however it ends.
+    They share memory, and end with this process, however it ends.
     """
     if count == 1 or run is None:
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="gaitway-") as folder:
-        store = Path(folder) / "store"
-        started = [_start(run, rank, count, store) for rank in range(1, count)]
-        try:
-            with joined(store, 0, count, started):
-                yield
-        except RuntimeError as error:
-            if isinstance(error, NotDone) or not (codes := _ended(started)):
-                raise
-            raise NotDone(
-                f"a process that trained along ended with exit code {codes[0]}, its reason is above: continue with "
-                "--resume; if memory was short, lower num_envs"
-            ) from error
-        finally:
-            for process in started:
-                try:
-                    process.wait(LEAVE_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+    from gaitway_agents.core.distributed import joined
+    from gaitway_agents.core.together import LostProcess, Together, connected
 
-
-@contextmanager
-def joined(path: Path, rank: int, count: int, others: Sequence[subprocess.Popen[bytes]] = ()) -> Iterator[None]:
-    """Context in which this process is the ``rank``-th of ``count``, which find each other by the file ``path``.
-
-    The first waits for ``others`` to be ready, so that one that cannot start is noticed.
-    """
-    import torch.distributed as dist
-
-    import_module("torch.distributed.nn.functional")  # before a group is there, as in :func:`group`
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
-    store: Store = dist.FileStore(str(path), count)
-    if rank:
-        store.set(f"ready/{rank}", "")
-    while others and not store.check([f"ready/{other}" for other in range(1, count)]):
-        if codes := _ended(others, 0.0):
-            raise NotDone(f"a process that should train along ended with exit code {codes[0]}: use processes=1")
-        time.sleep(0.02)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=count, timeout=PATIENCE)
+    memory, (own, *rows) = connected(count)
+    started = [_start(run, rank, memory, sockets) for rank, sockets in enumerate(rows, 1)]
+    for sockets in rows:
+        for each in sockets:
+            each.close()
     try:
-        yield
+        with joined(Together(0, memory, own)):
+            yield
+    except LostProcess as error:
+        (process, *_) = started
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LEAVE_S)
+        raise NotDone(
+            f"a process that trained along ended with exit code {process.poll()}, and its reason is above: continue "
+            "with --resume; if memory was short, lower num_envs"
+        ) from error
     finally:
-        dist.destroy_process_group()
+        for each in own:
+            each.close()
+        os.close(memory)
+        for process in started:
+            try:
+                process.wait(LEAVE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
-def _start(run: Path, rank: int, count: int, store: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "gaitway.training.companion", str(run), str(rank), str(count), str(store)]
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    return subprocess.Popen([*command, *trusted()], stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})
-
-
-def _ended(processes: Sequence[subprocess.Popen[bytes]], wait: float = 2.0) -> list[int]:
-    """Exit codes of those that have failed, within ``wait`` seconds."""
-    deadline = time.monotonic() + wait
-    while not (codes := [code for process in processes if (code := process.poll())]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return codes
-
-
-def _loopback() -> str:
-    """Name of the network interface of this machine with itself."""
-    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+def _start(run: Path, rank: int, memory: int, sockets: Sequence[socket]) -> subprocess.Popen[bytes]:
+    shared = [memory, *(each.fileno() for each in sockets)]
+    command = [sys.executable, "-m", "gaitway.training.companion", str(run), str(rank), ",".join(map(str, shared))]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    return subprocess.Popen([*command, *trusted()], stdout=subprocess.DEVNULL, env=env, pass_fds=shared)
 
 
 def of_first(value: T) -> T:

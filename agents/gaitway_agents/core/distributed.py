@@ -1,35 +1,64 @@
 """Communication between processes that learn as one, each on environments of its own.
 
-Every function is the identity, without any communication, unless a process group of torch.distributed is up. All
-processes must call the same functions in the same order.
+Every function is the identity, without any communication, unless a process group is up: one of torch.distributed, or
+one of :mod:`.together`. All processes must call the same functions in the same order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .together import Together
+
 T = TypeVar("T")
+
+_together: Together | None = None
+
+
+@contextmanager
+def joined(group: Together) -> Iterator[None]:
+    """Context in which this process is one of ``group``."""
+    global _together
+    _together = group
+    try:
+        yield
+    finally:
+        _together = None
 
 
 def size() -> int:
     """Number of processes that learn together."""
+    if _together is not None:
+        return _together.size
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
     """This process's number, 0 for the one that keeps the records."""
+    if _together is not None:
+        return _together.rank
     return dist.get_rank() if size() > 1 else 0
+
+
+def _sum_(x: Tensor) -> Tensor:
+    """Replace ``x`` by its sum over all processes."""
+    if _together is not None:
+        _together.sum_(x)
+    else:
+        dist.all_reduce(x)
+    return x
 
 
 def mean_(x: Tensor) -> Tensor:
     """Replace ``x`` by its mean over all processes."""
     if size() > 1:
-        dist.all_reduce(x)
-        x /= size()
+        _sum_(x).div_(size())
     return x
 
 
@@ -41,17 +70,11 @@ def means_(*parts: Tensor) -> None:
             part.copy_(mean.view_as(part))
 
 
-def same_everywhere(number: int, device: torch.device) -> bool:
-    """True if all processes call this with the same number."""
-    if size() == 1:
-        return True
-    first = int(from_first_(torch.tensor(number, device=device)))
-    return not any_of(first != number, device)
-
-
 def from_first_(x: Tensor) -> Tensor:
     """Replace ``x`` by its value in process 0."""
-    if size() > 1:
+    if _together is not None:
+        _together.copy_first_(x)
+    elif size() > 1:
         dist.broadcast(x, 0)
     return x
 
@@ -60,15 +83,24 @@ def any_of(flag: bool, device: torch.device) -> bool:
     """True if ``flag`` is set in any process."""
     if size() == 1:
         return flag
-    raised = torch.tensor(float(flag), device=device)
-    dist.all_reduce(raised, dist.ReduceOp.MAX)
-    return bool(raised)
+    return bool(_sum_(torch.tensor(float(flag), device=device)))
+
+
+def same_everywhere(number: int, device: torch.device) -> bool:
+    """True if all processes call this with the same number."""
+    if size() == 1:
+        return True
+    first = int(from_first_(torch.tensor(number, device=device)))
+    return not any_of(first != number, device)
 
 
 def gathered(value: T) -> list[T]:
     """In the first process the values of all, in their order; in the others nothing."""
     if size() == 1:
         return [value]
+    if _together is not None:
+        values = _together.objects(value)
+        return values if rank() == 0 else []
     found: list[Any] | None = [None] * size() if rank() == 0 else None
     dist.gather_object(value, found)
     return found or []
@@ -82,9 +114,9 @@ def moments(x: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:
         return len(x), mean, (x - mean).square_().mean(0)
     count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
     sums = torch.cat((count, x.sum(0).flatten().double()))
-    dist.all_reduce(sums)
+    _sum_(sums)
     total = sums[0]
     mean = (sums[1:] / total.clamp(min=1.0)).to(x.dtype).view(x.shape[1:])
     squares = (x - mean).square().sum(0)
-    dist.all_reduce(squares)
+    _sum_(squares)
     return total, mean, squares / total.clamp(min=1.0).to(x.dtype)
