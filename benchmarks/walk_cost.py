@@ -8,6 +8,9 @@ plane, with ``mujoco.batch`` and nothing of ours. Iterations of the trainer that
 bare steps, so both see the same load; costs are medians of the process's CPU time (all threads), since wall times are
 worth little on a busy machine.
 
+Of several processes (``processes``, with the preset 2 on two cores), the table is about one, with its share of the
+robots. What they cost together is the difference of a long and a short training.
+
 ``--scaling`` also measures the wall time of an iteration on one core and on two, and how much of bare physics an
 environment step keeps on each. ``ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2`` in the environment show what a
 machine without AVX-512 would do.
@@ -148,26 +151,15 @@ def together(config: Any, bare: Bare) -> None:
         units.append(bare.steps(200)[1])
         with tempfile.TemporaryDirectory() as out:
             run = RunFolder.create(Path(out) / "run", replace(config, total_steps=steps, evaluation_episodes=0))
-            command = [
-                "train",
-                config.task.name,
-                "--preset",
-                config.preset,
-                "--resume",
-                "--quiet",
-                "--out",
-                str(run.path),
-            ]
+            train = [sys.executable, "-m", "gaitway", "train", config.task.name, "--resume", "--out", str(run.path)]
             before = os.times()
-            subprocess.run([sys.executable, "-m", "gaitway", *command], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*train, "--preset", config.preset], check=True, stdout=subprocess.DEVNULL)
             after = os.times()
         spent.append(np.array([after.elapsed - before.elapsed, sum(after[2:4]) - sum(before[2:4])]))
     unit, (short, long) = float(np.mean(units)), SHORT_LONG
     for begin in (0, 2):
         wall, cpu = (spent[begin + 1] - spent[begin]) * 1e6 / (long - short) / unit
-        print(
-            f"{config.processes} processes, all of it: {wall:.2f} B of wall time, {cpu:.2f} B of CPU time", flush=True
-        )
+        print(f"{config.processes} processes: {wall:.2f} B of wall time, {cpu:.2f} B of CPU time", flush=True)
 
 
 def measure(config: Any, iterations: int, after: Callable[[], Clocks] | None = None) -> dict[str, Clocks]:
