@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from gaitway_agents.core import distributed
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
@@ -97,10 +98,9 @@ def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
     """
     asked = {name: request.asked(name) for name in ("processes", "num_envs", "total_steps")}
     envs, steps = asked["num_envs"] or settings["num_envs"], asked["total_steps"] or settings["total_steps"]
-    pays = (
-        len(os.sched_getaffinity(0)) > 1 and request.agent == "ppo" and not request.asked("agent.decoupled")
-        and steps >= WORTH_STEPS and envs >= WORTH_ENVS and envs % 2 == 0
-    )  # fmt: skip
+    alone = distributed.size() == 1 and request.agent == "ppo" and not request.asked("agent.decoupled")
+    pays = steps >= WORTH_STEPS and envs >= WORTH_ENVS and envs % 2 == 0
+    pays &= alone and len(os.sched_getaffinity(0)) > 1
     count = asked["processes"] or (2 if pays else 1)
     if count == 1:
         return settings

@@ -94,6 +94,8 @@ def begin(order: Order) -> tuple[Path | None, int]:
     )
     if order.distributed and not domain.distributed:
         raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
+    if order.distributed and config.processes > 1:
+        raise UserError(f"--distributed with processes={config.processes}: torchrun starts the processes; leave it out")
     _check_installed(config)
     config = domain.preflight(config)
     domain.start(config)

@@ -40,6 +40,7 @@ OURS = {
     "tasks/gaitway_tasks/language/remote.py": {"json.loads"},  # bodies of a limited length
     "tasks/gaitway_tasks/language/tools.py": {"json.loads"},  # answers of a model, as long as it may speak
     "agents/gaitway_agents/language/asynchronous.py": {"pickle.loads"},  # from the parent process
+    "agents/gaitway_agents/core/together.py": {"pickle.loads"},  # from processes of the same training
     "extensions/gaitway_language/engines/serve.py": {"json.loads"},  # of the user's own machines
     "extensions/gaitway_language/engines/vllm_server.py": {"json.loads"},  # of the user's own machines
     "sim2real/gaitway_sim2real/mujoco/own_model.py": {"MjModel.from_xml_path"},  # what it has just written

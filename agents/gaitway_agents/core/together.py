@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from gaitway_files.errors import NotDone
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,7 +27,7 @@ HEAD = 8  # bytes before an object: how many are left
 SPIN_S = 0.002  # of looking for a byte before the process sleeps until it comes
 
 
-class LostProcess(RuntimeError):
+class LostProcess(NotDone):
     """Another process of the group has ended."""
 
 
@@ -60,8 +61,6 @@ class Together:
 
     def _pieces(self, x: Tensor) -> Iterator[tuple[Array, list[Array]]]:
         """Pieces of ``x`` that fit into the memory, each with the values that all processes have there."""
-        if not x.is_contiguous():
-            raise ValueError("only contiguous tensors are exchanged")
         flat = x.detach().view(-1).numpy()
         count = PART // flat.itemsize
         for start in range(0, flat.size, count):
