@@ -96,12 +96,15 @@ def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
 
     Threads of one process would wait for each other: half of an iteration is Python's.
     """
-    asked = {name: request.asked(name) for name in ("processes", "num_envs", "total_steps")}
-    envs, steps = asked["num_envs"] or settings["num_envs"], asked["total_steps"] or settings["total_steps"]
+
+    def size(name: str) -> int:
+        asked = request.asked(name)
+        return int(asked) if isinstance(asked, int | float) else settings[name]  # wrong ones are refused later
+
     alone = distributed.size() == 1 and request.agent == "ppo" and not request.asked("agent.decoupled")
-    pays = steps >= WORTH_STEPS and envs >= WORTH_ENVS and envs % 2 == 0
-    pays &= alone and len(os.sched_getaffinity(0)) > 1
-    count = asked["processes"] or (2 if pays else 1)
+    pays = size("total_steps") >= WORTH_STEPS and size("num_envs") >= WORTH_ENVS and size("num_envs") % 2 == 0
+    cores = len(os.sched_getaffinity(0))
+    count = request.asked("processes") or (2 if alone and pays and cores > 1 else 1)
     if count == 1:
         return settings
     agent = settings["agent"]

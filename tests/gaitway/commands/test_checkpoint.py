@@ -40,9 +40,13 @@ def trained(tmp_path_factory) -> Path:
     def fill(folder: Path) -> None:
         every = ["checkpoint_interval=1", "keep_checkpoints=9", "total_steps=512"]
         with pytest.MonkeyPatch.context() as patch:
-            outcomes(patch, {2})
+            outcomes(patch, {2}, suite=set())
             words = ["train", "velocity-flat-anymal-c-blind", "--until", "good", "--quiet", *SMALL, *every]
             assert main([*words, "--out", str(folder / "run")]) == 0
+        made = RunFolder.open(folder / "run")
+        assert made.record.pop("chosen") == BEST  # a test chooses
+        with made.lock:
+            made.update()
 
     return made_once(tmp_path_factory, "run-with-checkpoints", fill) / "run"
 
