@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from gaitway_sim2real.validate.examination import Progress
 from gaitway_sim2real.validate.examiner import EXAMINATION, Check, Examination
 from gaitway_sim2real.validate.scenario import Limit
 from gaitway_sim2real.validate.trial import Trial
@@ -38,9 +39,10 @@ def outcomes(
 
         return examine
 
-    def judge(self: Robots, config: object) -> Callable[[Any, int, Sequence[str]], Trial]:
-        def tried(learner: Any, number: int, first: Sequence[str]) -> Trial:
+    def judge(self: Robots, config: object) -> Callable[[Any, int, Sequence[str], Progress], Trial]:
+        def tried(learner: Any, number: int, first: Sequence[str], progress: Progress) -> Trial:
             iteration = learner.steps // STEPS
+            progress(1, 2, "Standing still", 30.0)
             trials.append((iteration, number, list(first)))
             if suite is None or iteration in suite:
                 return Trial(seed=number, passed=True, scenarios=(), failed=())

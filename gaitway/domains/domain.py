@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from gaitway_agents.trainer import Learner, Trainer
+    from gaitway_sim2real.validate.examination import Progress
     from gaitway_sim2real.validate.examiner import Examination
     from gaitway_sim2real.validate.trial import Trial
     from gymnasium.vector import VectorEnv
@@ -175,8 +176,9 @@ class Domain(ABC):
         """Examiner of a learner's policy, for configurations that pass :meth:`check_examination`."""
         raise NotImplementedError
 
-    def judge(self, config: Config) -> Callable[[Learner, int, Sequence[str]], Trial]:
-        """The whole suite on a learner's policy: its ``n``-th trial, from 0 on, with the scenarios to run first."""
+    def judge(self, config: Config) -> Callable[[Learner, int, Sequence[str], Progress], Trial]:
+        """The whole suite on a learner's policy: its ``n``-th trial, from 0 on, the scenarios to run first, and a
+        watcher, whose exceptions end it."""
         raise NotImplementedError
 
     def start(self, config: Config) -> None:  # noqa: B027

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner
+    from gaitway_sim2real.validate.examination import Progress
     from gaitway_sim2real.validate.examiner import Examination
     from gaitway_sim2real.validate.trial import Trial
     from gaitway_tasks.spec import Task
@@ -172,14 +173,14 @@ class Robots(Environments):
         examine = Examiner(task, seed=seed, threads=config.num_threads)
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
-    def judge(self, config: TrainConfig) -> Callable[[Learner, int, Sequence[str]], Trial]:
+    def judge(self, config: TrainConfig) -> Callable[[Learner, int, Sequence[str], Progress], Trial]:
         from gaitway_sim2real.validate.trial import tried
 
         task, first_seed = _estimating(config.task), TRIAL_SEED + config.seed * TRIALS
 
-        def judge(learner: Learner, number: int, first: Sequence[str]) -> Trial:
-            actor = learner.actor()  # type: ignore[attr-defined]
-            return tried(task, actor, seed=first_seed + number, first=first, processes=config.num_threads)
+        def judge(learner: Learner, number: int, first: Sequence[str], progress: Progress) -> Trial:
+            actor, seed = learner.actor(), first_seed + number  # type: ignore[attr-defined]
+            return tried(task, actor, seed=seed, first=first, processes=config.num_threads, progress=progress)
 
         return judge
 

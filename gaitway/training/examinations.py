@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..runs.choice import best
+from ..runs.choice import best as best_of
 from ..runs.folder import EXAMINATIONS, RunFolder
 from ..runs.rows import read_rows
 from .evaluator import Every
@@ -19,12 +19,30 @@ if TYPE_CHECKING:
 
 GOOD = "good"
 """Recorded reason of a training that ended by a policy that passed the suite; others end by ``total_steps``."""
-
-
 SHOWN = 3
 """Failed checks that a line names."""
-TRIAL = 8.0
+TRIAL = 14.0
 """Time of a trial, in that of an examination that passes."""
+TOLD_S = 20.0
+"""Time between lines about a trial."""
+
+
+class Halted(Exception):
+    """A trial that was stopped."""
+
+
+class Watch:
+    """Watcher of a trial: says now and then how far it is, and halts it once ``stopped()``."""
+
+    def __init__(self, say: Callable[[str], None], stopped: Callable[[], object]):
+        self.say, self.stopped, self.told = say, stopped, time.monotonic()
+
+    def __call__(self, done: int, total: int, title: str, left: float | None) -> None:
+        if self.stopped():
+            raise Halted
+        if left is not None and time.monotonic() - self.told > TOLD_S:
+            self.told = time.monotonic()
+            self.say(f"  {done} of {total} scenarios passed; {about(left)} left")
 
 
 class Examinations:
@@ -47,10 +65,11 @@ class Examinations:
         """True once for each ``examination_interval`` that has passed."""
         return self.wanted and self.every.is_due(self.learner.steps)
 
-    def hold(self, wall: float, say: Callable[[str], None]) -> bool:
+    def hold(self, wall: float, say: Callable[[str], None], stopped: Callable[[], object]) -> bool:
         """Examine the policy, ``wall`` seconds into the training; True if it is good and the training over.
 
-        If it passes, the whole suite judges it, the scenarios that the one before failed first.
+        If it passes, the whole suite judges it, the scenarios that the one before failed first. Once ``stopped()``, the
+        examination is dropped; a training that goes on holds it again.
         """
         steps = self.learner.steps
         busy, began = time.process_time(), time.monotonic()
@@ -63,7 +82,10 @@ class Examinations:
             began = time.monotonic()
             tries = [earlier["suite"] for earlier in self.rows if "suite" in earlier]
             suspects = list(dict.fromkeys(name for each in reversed(tries) for name in each["scenarios"]))
-            verdict = self.judge(self.learner, len(tries), suspects)
+            try:
+                verdict = self.judge(self.learner, len(tries), suspects, Watch(say, stopped))
+            except Halted:
+                return False
             row["suite"] = {**verdict.to_dict(), "wall_s": round(time.monotonic() - began, 1)}
             say(f"the suite on the policy of {steps:,} steps: {verdict.words()}")
         self.rows.append(row)
@@ -72,11 +94,12 @@ class Examinations:
 
     def spared(self) -> set[int]:
         """Steps of the checkpoints that outlive newer ones: those that passed an examination, and the best."""
-        return {row["steps"] for row in self.rows if row["passed"] or row["steps"] == self.best()}
+        best = self.best()
+        return {row["steps"] for row in self.rows if row["passed"] or row["steps"] == best}
 
     def best(self) -> int | None:
         """Steps of the best policy examined; None if none was."""
-        return best(self.rows, {row["steps"] for row in self.rows})
+        return best_of(self.rows, {row["steps"] for row in self.rows})
 
     def lacks(self) -> str:
         """What the best policy lacked, in words."""

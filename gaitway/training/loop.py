@@ -125,7 +125,7 @@ def _learn(
     with stop_requests() as stop, progress:
         try:
             if effort.iteration and examinations.is_due():
-                good = examinations.hold(effort.wall, progress.say)
+                good = examinations.hold(effort.wall, progress.say, lambda: stop.signal)
             while not _is_done(learner, config) and not _asked_to_stop(stop, good):
                 metrics = _iterate(learner, run)
                 effort.add(metrics)
@@ -136,7 +136,7 @@ def _learn(
                 parts = _gathered(learner, wanted=due or effort.iteration % config.checkpoint_interval == 0)
                 if parts is not None:
                     saved = _save(run, learner, config, effort, parts, examinations.spared())
-                good = due and examinations.hold(effort.wall, progress.say)
+                good = due and examinations.hold(effort.wall, progress.say, lambda: stop.signal)
                 last = good or _is_done(learner, config) or stop.signal is not None
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)

@@ -14,6 +14,7 @@ from torch import nn
 
 from ..bundle.export import export_bundle
 from ..bundle.in_memory import UNKNOWN
+from .examination import Progress
 from .suite import validate_bundle
 from .verdict import Verdict
 
@@ -47,11 +48,24 @@ class Trial:
         return {"passed": self.passed, "seed": self.seed, **lists}
 
 
-def tried(task: Task, actor: nn.Module, *, seed: int, first: Sequence[str] = (), processes: int = 0) -> Trial:
+def tried(
+    task: Task,
+    actor: nn.Module,
+    *,
+    seed: int,
+    first: Sequence[str] = (),
+    processes: int = 0,
+    progress: Progress | None = None,
+) -> Trial:
     """The suite on ``actor`` (observation (N, D) -> action (N, J)), exported as a user would.
 
     It ends with the first scenario that fails; those named in ``first`` come first. ``processes`` 0 uses all cores.
+    An exception of ``progress`` ends it too.
     """
     with tempfile.TemporaryDirectory(prefix="gaitway-trial-") as folder:
         bundle = export_bundle(task, copy.deepcopy(actor), Path(folder) / "bundle", checkpoint_sha256=UNKNOWN)
-        return Trial.of(validate_bundle(bundle, seed=seed, processes=processes, stop_at_failure=True, first=first))
+        return Trial.of(
+            validate_bundle(
+                bundle, seed=seed, processes=processes, stop_at_failure=True, first=first, progress=progress
+            )
+        )

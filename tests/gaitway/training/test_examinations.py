@@ -26,7 +26,7 @@ from gaitway.runs.files import NoSpace
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
-from gaitway.training.examinations import Examinations
+from gaitway.training.examinations import Examinations, Watch
 from gaitway.training.start import Order, begin
 
 BLIND = "velocity-flat-anymal-c-blind"
@@ -119,6 +119,24 @@ def test_a_process_killed_in_an_examination_holds_it_again(tmp_path, monkeypatch
     assert kept(run) == [1]
     assert train(run) == 0
     assert examined(run) == [(1, False), (2, True)]
+
+
+@pytest.mark.hostile("durability")
+def test_a_trial_that_is_stopped_is_held_again(tmp_path, monkeypatch):
+    trials = outcomes(monkeypatch, {2})
+    run = tmp_path / "run"
+    watch = Watch.__call__
+
+    def interrupted(self: Watch, *where: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        watch(self, *where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "__call__", interrupted)
+        assert train(run, *SMALL) == 130
+    assert trials == [] and examined(run) == [(1, False)] and kept(run) == [1, 2]
+    assert train(run) == 0
+    assert trials == [(2, 0, [])] and examined(run) == [(1, False), (2, True)]
 
 
 @pytest.mark.hostile("durability")
