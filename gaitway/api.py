@@ -60,7 +60,8 @@ def train(
 
     The first Ctrl-C (a notebook's stop button) finishes the iteration and writes a checkpoint: the run that is returned
     has ``status`` "interrupted", and the same call with ``resume=True`` goes on. The second one raises
-    KeyboardInterrupt. Progress is a line every ten seconds, or nothing with ``quiet``.
+    KeyboardInterrupt. Progress is a line every ten seconds, or nothing with ``quiet``. Scripts that train with
+    ``until="good"`` need ``if __name__ == "__main__":``, since the suite runs in processes.
 
     Raises :class:`gaitway.UserError` before anything is written if a name, setting or folder is wrong, and
     :class:`gaitway.NotDone` for a training that diverged.
