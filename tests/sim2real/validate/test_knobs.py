@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,8 +85,14 @@ def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None
 
 
 def test_payload_leaves_half_of_the_base(bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[np.ndarray] = []
-    monkeypatch.setattr(suite, "simulate", lambda plant, contract, policy, conditions, threads: seen.append(conditions))
+    seen: list[Any] = []
+    walk = suite.simulate
+
+    def watched(plant, contract, policy, conditions, threads):
+        seen.append(conditions)
+        return walk(plant, contract, policy, conditions, threads=threads)
+
+    monkeypatch.setattr(suite, "simulate", watched)
     plants = suite.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
     for kilograms in (-15.0, -5.0, 15.0):
         suite.run_scenario(bundle, contract, plants, small(payload=(kilograms, kilograms)), seed=0)
