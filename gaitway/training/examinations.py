@@ -42,7 +42,7 @@ class Watch:
             raise Halted
         if left is not None and time.monotonic() - self.told > TOLD_S:
             self.told = time.monotonic()
-            self.say(f"  {done} of {total} scenarios passed; {about(left)} left")
+            self.say(f"  {done} of {total} scenarios done; {about(left)} left")
 
 
 class Examinations:
