@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("", "tasks", "agents", "sim2real", "extensions", "tests")
+FOLDERS = ("", "tasks", "agents", "sim2real", "extensions", "tests", "tests/helpers")
 SKIPPED = 2  # iterations
 WARM_UP, COUNTED = 3, 10  # control steps
 

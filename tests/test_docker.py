@@ -1,11 +1,10 @@
 """Images are not built here; what they copy must be there, and what they install must be extras of ours."""
 
 import re
-from pathlib import Path
 
 import pytest
+from tree import ROOT
 
-ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 
 

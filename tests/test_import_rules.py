@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tree import ROOT
 
-ROOT = Path(__file__).parents[1]
 OURS = {
     "gaitway": ROOT / "gaitway",
     **{

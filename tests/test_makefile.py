@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tree import ROOT
 
-ROOT = Path(__file__).parents[1]
 PIP = """#!/bin/sh
 echo "$@" > "$(dirname "$0")/arguments"
 echo "Looking in indexes: https://index"

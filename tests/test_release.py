@@ -2,13 +2,12 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import yaml
+from tree import ROOT
 
 import gaitway
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 

@@ -10,8 +10,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tree import ROOT
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 NOTICES = ("LICENSE", "THIRD_PARTY_LICENSES")

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from tree import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = sorted(
     str(path.relative_to(ROOT)) for folder in ("docs", "docs/benchmarks") for path in (ROOT / folder).glob("*.md")
 )

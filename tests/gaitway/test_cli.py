@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tree import ROOT
 
 import gaitway
 from gaitway import catalogue
@@ -19,7 +20,6 @@ from gaitway.runs.folder import RunFolder
 from gaitway.runs.lock import LOCK
 from gaitway.runs.rows import read_rows
 
-ROOT = Path(__file__).parents[2]
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = [
     "evaluation_episodes=0",
@@ -316,7 +316,7 @@ def test_doctor_agrees_with_this_machine(capsys):
 
 
 def test_the_constraints_pin_every_dependency():
-    root = Path(__file__).parents[2]
+    root = ROOT
     pins = {
         line.split("==")[0].lower().replace("_", "-")
         for line in (root / "constraints.txt").read_text().splitlines()

@@ -22,6 +22,7 @@ from gaitway_tasks.terrain import Tiles
 from quiet import quiet_task
 from stand_bundle import make_stand_bundle
 from step_ground import Step, Terraces
+from tree import TESTS
 
 from gaitway.cli import main
 from gaitway.config.overrides import read_settings
@@ -117,7 +118,7 @@ def test_every_kind_answers_in_numpy_and_in_torch(ground: Ground, convert):
 
 
 def test_training_on_it_needs_its_name_alone(tmp_path, monkeypatch, capsys):
-    shutil.copy(Path(__file__).parents[1] / "step_ground.py", tmp_path / "my_ground.py")
+    shutil.copy(TESTS / "helpers/step_ground.py", tmp_path / "my_ground.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trusting, "_trusted", set())
     words = ["train", "velocity-flat-anymal-c", "--preset", "cpu", "--out", "run", *SMALL]

@@ -13,11 +13,12 @@ from gaitway_onboard.interface import DeployError
 from gaitway_sim2real.hardware import hardware_of
 from gaitway_tasks import registry
 from gaitway_tasks.robots import ROBOTS, RobotDescription, RobotError, RobotTask, known
+from tree import ROOT
 
 from gaitway.cli import main
 from gaitway.config.train_config import load
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/pony"
+EXAMPLE = ROOT / "docs/examples/pony"
 SMALL = [
     "num_envs=2", "agent.num_steps=4", "total_steps=8", "agent.optimizer.minibatches=1", "num_threads=1",
     "task.commands.base_velocity.margin=0",  # which export would calibrate
@@ -76,6 +77,7 @@ from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import GO2, RobotDescription
 from pony import PONY
 from pony.tasks import WALK
+from tree import ROOT
 SAME_TASK = WALK.replace(name="velocity-flat-go2")
 SAME_ROBOT = WALK.replace(robot=PONY.replace(name="go2"))
 OWN_REWARDS = get_task("velocity-flat-go2").replace(name="go2-of-mine")

@@ -16,6 +16,7 @@ from gaitway_sim2real import validate
 from gaitway_sim2real.validate.scenario import Limit
 from gaitway_sim2real.validate.scenarios import SUITE
 from scripted_examinations import SMALL, outcomes
+from tree import ROOT
 
 from gaitway import walk as walking
 from gaitway.cli import main
@@ -112,7 +113,7 @@ def test_ctrl_c_ends_the_training_in_order(tmp_path):
 
 
 def test_it_is_what_make_walk_runs():
-    root = Path(__file__).parents[2]
+    root = ROOT
     shown = subprocess.run(
         ["make", "-C", root, "-n", "walk", "SEED=4", "RUN=there", "TASK=that"],
         capture_output=True,

@@ -1,7 +1,6 @@
 """Every robot: its model agrees with its data, weighs what the maker says, stands, and is its own mirror image."""
 
 import re
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from gaitway_tasks.ground import LEVEL
 from gaitway_tasks.robots import ROBOTS, Robot, mjcf
 from gaitway_tasks.symmetry import joint_mirror
+from tree import ROOT
 
 # [kg] as the sources named in each MJCF sum to
 MASSES = {
@@ -44,7 +44,7 @@ def test_a_model_has_the_notice_of_every_source_that_it_names(robot):
     assert sources and not sorted(source for source in sources if source not in licence)
     owners = re.findall(r"^Copyright .+$", licence, re.MULTILINE)
     assert robot.mjcf.name in licence and owners[-1] == "Copyright (c) 2026, the Gaitway contributors"
-    everything = (Path(__file__).parents[2] / "THIRD_PARTY_LICENSES").read_text("utf-8")
+    everything = (ROOT / "THIRD_PARTY_LICENSES").read_text("utf-8")
     assert len(owners) > 1 and not [owner for owner in owners[:-1] if owner not in everything]
     terms = licence.partition("Redistribution and use")[2]
     assert "IN NO EVENT SHALL THE COPYRIGHT" in terms and terms in everything

@@ -11,9 +11,8 @@ from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.shared_weights import SharedWeights
-
-from .tiny_models import tiny_lm
-from .token_worlds import Told, WantedToken, mute, wanted_token
+from tiny_models import tiny_lm
+from token_worlds import Told, WantedToken, mute, wanted_token
 
 
 @pytest.fixture

@@ -36,12 +36,11 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.tasks import get_language_task
 from pretend_gpu import GPU, HOST, PretendGpu
 from real_gpu import CUDA, needs_gpu
+from tiny_models import Copies, HigherWins
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.flash_attention import get_target_dtype
 from transformers.modeling_utils import AttentionInterface
-
-from .tiny_models import Copies, HigherWins
 
 TASK = get_language_task("arithmetic")
 TOKENIZER = build_tokenizer(TASK.source.vocabulary())

@@ -9,10 +9,9 @@ from gaitway_agents.language.distillation import DistillationConfig, Distillatio
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.sft import batch_of_examples
 from gaitway_agents.models.distilled_lm import DistilledLMPolicy
+from tiny_models import tiny_lm
+from token_worlds import WantedToken
 from torch.distributions import Categorical, kl_divergence
-
-from .tiny_models import tiny_lm
-from .token_worlds import WantedToken
 
 EXAMPLES = [(torch.tensor([3, 4, 5, 6, 1]), torch.tensor([0.0, 0, 1, 1, 1])), (torch.tensor([7, 8]), torch.ones(2))]
 

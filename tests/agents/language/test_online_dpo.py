@@ -7,9 +7,8 @@ import torch
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
-
-from .tiny_models import tiny_lm
-from .token_worlds import WANTED, WantedToken
+from tiny_models import tiny_lm
+from token_worlds import WANTED, WantedToken
 
 
 def trainer(model=None, world=None, total_steps=None, **settings):

@@ -17,9 +17,8 @@ from gaitway_agents.language.reference import Reference
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.token_critic import TokenCritic
-
-from .tiny_models import tiny_lm
-from .token_worlds import WantedToken
+from tiny_models import tiny_lm
+from token_worlds import WantedToken
 
 QUICK = PolicyGradientConfig(prompts_per_step=4, group_size=4, optimizer=one_step(learning_rate=3e-3))
 

@@ -10,9 +10,8 @@ from gaitway_agents.language import presets
 from gaitway_agents.language.kl_control import KLControlConfig
 from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.models.token_critic import TokenCritic
-
-from .tiny_models import tiny_lm
-from .token_worlds import WantedToken
+from tiny_models import tiny_lm
+from token_worlds import WantedToken
 
 NAMES = ("GRPO", "DR_GRPO", "DAPO", "GSPO", "CISPO", "RLOO", "REINFORCE_PLUS_PLUS", "PPO_RLHF")
 UPDATES = 16

@@ -10,10 +10,9 @@ from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.language.presets import PPO_RLHF
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.models.token_critic import TokenCritic
+from tiny_models import tiny_lm
+from token_worlds import WantedToken
 from torch.nn.functional import pad
-
-from .tiny_models import tiny_lm
-from .token_worlds import WantedToken
 
 SMALL = replace(PPO_RLHF, prompts_per_step=16, schedule=LearningRateSchedule())
 

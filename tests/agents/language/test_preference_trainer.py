@@ -7,8 +7,7 @@ from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.preference import PreferenceConfig, PreferenceTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
 from peft import LoraConfig, get_peft_model
-
-from .tiny_models import VOCABULARY, Copies, HigherWins, tiny_lm
+from tiny_models import VOCABULARY, Copies, HigherWins, tiny_lm
 
 CONSTANT = LearningRateSchedule()
 

@@ -7,8 +7,7 @@ from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.reward_model import RewardModelConfig, RewardModelTrainer
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.models.reward_model import RewardModel
-
-from .tiny_models import HigherWins, tiny_scorer
+from tiny_models import HigherWins, tiny_scorer
 
 CONSTANT = LearningRateSchedule()
 

@@ -4,8 +4,7 @@ from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.schedule import LearningRateSchedule
 from gaitway_agents.language.sequences import EpochOrder, pad
 from gaitway_agents.language.sft import SFTConfig, SFTTrainer
-
-from .tiny_models import Copies, tiny_lm
+from tiny_models import Copies, tiny_lm
 
 QUICK = SFTConfig(batch_size=8, updates=2, optimizer=one_step(learning_rate=1e-2))
 

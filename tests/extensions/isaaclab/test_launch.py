@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +13,8 @@ from gaitway_isaaclab.launch import make_env, resolve_device
 from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_isaaclab.preflight import IsaacLabError
 from gaitway_tasks.registry import get_task
+from tree import ROOT
 
-ROOT = Path(__file__).parents[3]
 isaaclab_is_missing = pytest.mark.skipif(launch.find().versions["isaaclab"] is not None, reason="Isaac Lab is here")
 
 
@@ -59,6 +58,8 @@ def test_the_simulator_sees_no_arguments_of_ours(monkeypatch):
 
 PRETEND_ISAAC_LAB = """
 import json, sys
+from tree import ROOT
+from tree import ROOT
 class AppLauncher:
     def __init__(self, settings):
         loaded = sorted({"numpy", "torch"} & set(sys.modules))

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from real_gpu import needs_gpu
+from tree import ROOT
 
-SCRIPT = Path(__file__).parents[3] / "benchmarks" / "language_card.py"
+SCRIPT = ROOT / "benchmarks" / "language_card.py"
 SMALL = ["--prompts", "2", "--group", "4", "--batch", "8", "--prompt-tokens", "16", "--answer-tokens", "24"]
 
 

@@ -8,7 +8,6 @@ import threading
 import urllib.error
 import urllib.request
 from http.client import HTTPConnection
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -26,8 +25,8 @@ from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
+from tree import ROOT
 
-ROOT = Path(__file__).parents[3]
 PROMPTS = [[5, 9, 11], [7, 8], [5, 9, 11]]
 SAMPLING = Sampling(max_tokens=12, stop_tokens=(2, 6), seed=3, top_k=20, temperature=0.8)
 

@@ -17,8 +17,7 @@ from gaitway_language.memory import estimate_memory
 from gaitway_language.model import ModelError, build_model, load_model, save_model
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer
-
-from tests.agents.language.tiny_models import Copies
+from tiny_models import Copies
 
 SIZES = TinyModel(hidden_size=128, layers=2, heads=4, intermediate_size=256, max_positions=64)
 installed = pytest.mark.skipif(find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed")

@@ -10,18 +10,17 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
-from pathlib import Path
 
 import pytest
 from gaitway_files.yaml_files import read_yaml
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.bundle.verdict import VERDICT_FILE, read_verdict
 from gaitway_tasks.robots import ROBOTS
+from tree import ROOT
 
 from gaitway.cli import main, parse
 from gaitway.demo import MADE_FILE, bundle_of, shipped
 
-ROOT = Path(__file__).parents[3]
 MOST = 1_000_000  # [bytes] of a bundle, half of it the graph with its estimator
 
 

@@ -17,6 +17,7 @@ from gaitway_sim2real.validate import examiner
 from gaitway_sim2real.validate.examiner import Examiner
 from scripted_examinations import SMALL, outcomes
 from stopping import KillAfter, final_state
+from tree import IMPORTABLE
 
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
@@ -249,7 +250,7 @@ def test_processes_that_learn_together_stop_together(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", str(script)]
     asked = ["train", BLIND, "--until", "good", "--distributed", "--out", str(out), "--quiet"]
     few = ["num_envs=8", "agent.num_steps=8", "num_threads=1", "evaluation_episodes=0", "agent.optimizer.epochs=1"]
-    path = os.pathsep.join(["tests", *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([IMPORTABLE, *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [*torchrun, *asked, *few, "total_steps=1280", "examination_interval=128"],
         capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},

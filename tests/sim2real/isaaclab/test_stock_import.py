@@ -15,8 +15,9 @@ import torch
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_sim2real.isaaclab.importer import read_run
+from tree import ROOT
 
-RUNS = Path(__file__).parents[3] / ".venv-isaaclab" / "stock_runs"
+RUNS = ROOT / ".venv-isaaclab" / "stock_runs"
 ROBOTS = ("Anymal-B", "Anymal-C", "Anymal-D", "Unitree-Go1", "Unitree-Go2", "Unitree-A1", "H1", "G1")
 FLAT = [f"Isaac-Velocity-Flat-{robot}-v0" for robot in ROBOTS]
 ROUGH = [f"Isaac-Velocity-Rough-{robot}-v0" for robot in ROBOTS]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gaitway_sim2real.mujoco.floors import FIRM, FLOORS, GAIT_FLOORS, NOMINAL
 from gaitway_sim2real.validate.scenarios import SUITE
+from tree import ROOT
 
 from gaitway.view.steering import floors
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = ROOT / "docs"
 SUITE_PAGE, GAIT_PAGE = ((DOCS / page).read_text("utf-8") for page in ("suite.md", "gait_metrics.md"))
 
 

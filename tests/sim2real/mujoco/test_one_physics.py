@@ -24,8 +24,8 @@ from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_tasks.robots import ANYMAL_C, GO2, H1, Robot
 from gaitway_tasks.velocity import velocity_flat
 from stand_bundle import make_stand_bundle
+from tree import ROOT
 
-ROOT = Path(__file__).parents[3]
 N, STEPS, HEIGHT = 4, 25, 5.0
 DELAYS = np.array([0.0, 0.005, 0.015, 0.04])
 ROBOTS = [ANYMAL_C, H1]

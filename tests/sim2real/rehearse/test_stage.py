@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from gaitway_sim2real.rehearse.stage import Player, Stage
 from gaitway_sim2real.rehearse.suite import Settings
 from gaitway_tasks.robots import GO2, ROBOTS
 from stand_bundle import make_stand_bundle
+from tree import ROOT
 
 MOVING = {"lin_vel_x": (-1.0, 1.0), "lin_vel_y": (0.0, 0.0), "ang_vel_z": (0.0, 0.0)}
 WORN = Quirks(loss=0.01, jitter=0.005, command_loss=0.01, command_jitter=0.005)
@@ -154,7 +154,7 @@ def test_lies_end_in_damping(go2_bundle, name, mode, monkeypatch):
 
 
 def test_the_page_has_every_fault_with_its_reasons_and_time():
-    page = (Path(__file__).parents[3] / "docs" / "rehearse.md").read_text("utf-8")
+    page = (ROOT / "docs" / "rehearse.md").read_text("utf-8")
     table = page[page.index("## The faults") :]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
     said = sorted((name, reasons, within) for name, _, reasons, within in rows if name != "fault")

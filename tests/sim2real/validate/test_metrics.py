@@ -16,6 +16,7 @@ from gaitway_sim2real.validate.scenario import Limit, Scenario
 from gaitway_sim2real.validate.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
 from recording import recording
 from stand_bundle import make_stand_bundle
+from tree import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def contract(tmp_path_factory: pytest.TempPathFactory) -> Contract:
 
 
 def test_the_page_defines_every_metric() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "gait_metrics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "gait_metrics.md").read_text("utf-8")
     assert [name for name in metrics.METRICS if f"`{name}`" not in page] == []
 
 

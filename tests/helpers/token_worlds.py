@@ -72,7 +72,7 @@ class WantedToken:
 
 def wanted_token(seed=0, **settings):
     """The world of a process of its own."""
-    from .tiny_models import tiny_lm
+    from tiny_models import tiny_lm
 
     torch.set_num_threads(1)
     return WantedToken(tiny_lm(vocab_size=12), seed=seed, own_weights=True, **settings)

@@ -18,8 +18,7 @@ from gaitway_files import adapters
 from gaitway_files.adapters import MergedWeights
 from gaitway_language.engines.stream import WeightStream
 from gaitway_language.engines.transformers import TransformersEngine
-
-from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
+from tiny_models import VOCABULARY, tiny_lm
 
 LENGTHS = torch.tensor([12, 7, 5, 9])
 

@@ -24,7 +24,7 @@ from gaitway_onboard.interface import Signals
 from gaitway_onboard.safety.checks import TRIPS
 from gaitway_onboard.safety.limits import SafetyLimits
 from mcap.reader import make_reader
-from onboard.onboard_robots import PointRobot, WavePolicy
+from sim2real.onboard.onboard_robots import PointRobot, WavePolicy
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """A busy machine is no fault here."""

@@ -9,10 +9,11 @@ from gaitway_onboard.interface import DeployError
 from gaitway_onboard.transports.ros2_config import load_ros2
 from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_tasks.robots import ANYMAL_C
+from tree import ROOT
 
 from .ros2_by_hand import anymal
 
-PAGE = Path(__file__).parents[3] / "docs" / "ros2.md"
+PAGE = ROOT / "docs" / "ros2.md"
 
 
 def example() -> dict:

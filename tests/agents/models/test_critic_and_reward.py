@@ -12,9 +12,9 @@ from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.sequences import hidden_states
 from gaitway_agents.models.token_critic import TokenCritic
+from tiny_models import VOCABULARY, tiny_lm
 
-from tests.agents.language.test_causal_lm import adapted, batch_of, sequences
-from tests.agents.language.tiny_models import VOCABULARY, tiny_lm
+from .test_causal_lm import adapted, batch_of, sequences
 
 PASSES = OptimizerConfig(chunk_size=24)
 

@@ -40,8 +40,8 @@ from gaitway_sim2real.validate.verdict import Verdict
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec
-from onboard.flight.flights import JOINTS, fly
 from sim2real.imports.scripted import D, EmpiricalNormalization, EncoderExporter, PolicyExporter, saved
+from sim2real.onboard.flight.flights import JOINTS, fly
 from stand_bundle import make_stand_bundle
 
 import gaitway.demo

@@ -3,7 +3,8 @@
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tree import ROOT
+
 PACKAGES = [
     ROOT / "gaitway",
     *(p for f in ("tasks", "agents", "extensions", "sim2real") for p in (ROOT / f).glob("g*_*")),

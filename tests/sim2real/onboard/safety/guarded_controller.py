@@ -22,7 +22,7 @@ from gaitway_onboard.transports.unitree_frames import COMMANDS, CommandFrame
 from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.dds import DdsBus
 from gaitway_tasks.robots.go2 import GO2
-from onboard.onboard_robots import PointRobot, WavePolicy
+from sim2real.onboard.onboard_robots import PointRobot, WavePolicy
 
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """A busy machine is no fault here; only the guardian's own limit counts."""
@@ -64,7 +64,7 @@ def over_udp(contract: Contract, port: int) -> HardwareInterface:
     """The robot on this port, connected and taken over; its transport is named by the robot, and is in no table."""
     every = dict.fromkeys(contract.joint_names, 3.0)
     hardware = Hardware(
-        name="udp", robot=contract.robot, family="onboard.transports.udp_robot:open_robot", wire=port,
+        name="udp", robot=contract.robot, family="sim2real.onboard.transports.udp_robot:open_robot", wire=port,
         motors=contract.joint_names, effort_limit=every, velocity_limit=every, max_stiffness=every, max_damping=every,
         damping=every,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from gaitway_onboard.interface import Health, Signals
 from gaitway_onboard.safety.limits import SafetyLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onboard.onboard_robots import PointRobot, WavePolicy
+from sim2real.onboard.onboard_robots import PointRobot, WavePolicy
 
 QUICK = ControllerConfig(ramp=0.3, fade=0.1, hold=0.15, settle=0.1, lower=0.3, damp=0.1, ready_timeout=0.1)
 BY_HAND = ControllerConfig(ramp=0.3, fade=0.1, hold=0.15, settle=0.1, lower=0.3, ready_timeout=0.1, auto=False)

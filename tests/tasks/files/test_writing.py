@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from gaitway_files import writing
 from gaitway_files.writing import open_to_append, whole_file, whole_folder, write_file, write_text
+from tree import ROOT
 
 pytestmark = pytest.mark.hostile("untrusted files")
 
-ROOT = Path(__file__).parents[2]
 TOPS = ("tasks", "agents", "extensions", "sim2real")
 OURS = [ROOT / "gaitway", *(path for top in TOPS for path in (ROOT / top).glob("gaitway_*"))]
 ELSEWHERE = {

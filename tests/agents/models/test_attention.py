@@ -2,9 +2,8 @@ import pytest
 import torch
 from gaitway_agents.models import attention
 from gaitway_agents.models.causal_lm import CausalLMPolicy
+from tiny_models import tiny_lm
 from torch.nn import functional
-
-from .tiny_models import tiny_lm
 
 
 def heads(keys, size=8):

@@ -23,13 +23,14 @@ from gaitway_onboard.flight.ring import RESERVE, Ring
 from gaitway_sim2real.replay.summary import summarise, text
 from mcap.reader import make_reader
 from mcap.writer import Writer
+from tree import IMPORTABLE
 
 from .flights import JOINTS, fly, states
 
 CONTROLLER = """
 import os, sys, time
-sys.path.insert(0, {tests!r})
-from onboard.flight.flights import JOINTS, fly
+sys.path[:0] = {tests!r}.split(os.pathsep)
+from sim2real.onboard.flight.flights import JOINTS, fly
 from gaitway_onboard.flight.opening import open_flight
 log = open_flight({path!r}, JOINTS, {{"robot": "x"}}, realtime=True)
 fly(log, 2000)
@@ -42,7 +43,7 @@ time.sleep(60)
 
 def controller(path: Path, then: str = "", forked: str = "") -> tuple[subprocess.Popen[bytes], int]:
     """A process that has logged 2000 periods and waits to be killed; and its recorder."""
-    code = CONTROLLER.format(tests=str(Path(__file__).parents[2]), path=str(path), then=then, forked=forked)
+    code = CONTROLLER.format(tests=IMPORTABLE, path=str(path), then=then, forked=forked)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     assert process.stdout is not None
     line = process.stdout.readline()

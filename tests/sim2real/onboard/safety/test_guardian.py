@@ -25,6 +25,7 @@ from gaitway_onboard.transports.unitree_frames import COMMANDS
 from gaitway_onboard.wire import crc
 from gaitway_onboard.wire.dds import DdsBus
 from gaitway_onboard.wire.layouts import layout_of
+from tree import IMPORTABLE
 
 from ..transports.udp_robot import UdpHandRobot
 
@@ -82,7 +83,7 @@ class DdsEar(Ear):
 @contextlib.contextmanager
 def controller(bundle: Path, ear: Ear, seconds: float) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A controller whose policy drives, and the pid of its guardian."""
-    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2])}
+    environment = os.environ | {"PYTHONPATH": IMPORTABLE}
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(bundle), ear.channel, str(ear.number), str(seconds)],
         stdout=subprocess.PIPE, text=True, env=environment,

@@ -13,6 +13,7 @@ from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.checks import SafetyFilter
 from gaitway_onboard.safety.limits import SafetyLimits
 from gaitway_onboard.transports.open import Connection, open_robot
+from tree import IMPORTABLE
 
 from ..onboard_robots import WavePolicy
 from .udp_robot import UdpHandRobot, UdpRobot
@@ -39,7 +40,7 @@ def hardware(contract: Contract, port: int) -> Hardware:
 
 
 def test_it_is_deployed(exported: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # where the guardian process finds the transport
+    monkeypatch.setenv("PYTHONPATH", IMPORTABLE)  # where the guardian process finds the transport
     contract = Contract.load(exported)
     end = UdpHandRobot(contract.default_joint_pos[::-1])
     told: list[str] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from gaitway_tasks.robots.go2 import GO2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tree import ROOT
 
 JOINTS = 4
 EFFORT = np.array([23.7, 45.43, 80.0, 0.5])
@@ -260,7 +260,7 @@ def test_a_robot_that_fell_silent_is_not_driven_for_long_whatever_is_allowed(con
 
 
 def page_of_trips() -> str:
-    return (Path(__file__).parents[3] / "docs" / "trips.md").read_text("utf-8")
+    return (ROOT / "docs" / "trips.md").read_text("utf-8")
 
 
 def test_the_page_has_every_check() -> None:
