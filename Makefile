@@ -33,7 +33,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo walk reason act test test-slow suite-slow release-check environments lint format bench site clean FORCE
+.PHONY: help setup demo walk reason act test test-slow suite-slow check release-check environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -186,7 +186,11 @@ test: environments  ## what to run before a change: lint, types, tests, those ag
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=test lint test-isaaclab test-isaaclab3-quick
 	$(PYTEST) -m "not slow"
 
-test-slow: environments  ## the rest of .ci/run: long trainings, every page typed line by line, Isaac Lab 3.0 in motion
+check: environments  ## test and test-slow at once, as .ci/run does, in one run of pytest
+	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=check lint test-isaaclab test-isaaclab3-check
+	$(PYTEST)
+
+test-slow: environments  ## what check adds to test: long trainings, every page typed line by line, Isaac Lab 3.0 in motion
 	@$(MAKE) --no-print-directory -j2 --output-sync=target ASKED=test-slow suite-slow test-isaaclab3-slow
 
 suite-slow:

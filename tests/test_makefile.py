@@ -25,13 +25,12 @@ echo "Successfully installed gaitway numpy torch"
 def test_help_names_every_target_that_has_a_line():
     shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
-    checks = {"test", "test-slow", "test-dds", "test-vllm", "release-check"}
+    checks = {"check", "test", "test-slow", "test-dds", "test-vllm", "release-check"}
     assert checks | {"help", "setup", "demo", "walk", "reason", "act"} <= set(lines)
-    assert "what to run before a change" in lines["test"] and "the rest of .ci/run" in lines["test-slow"]
+    assert "what to run before a change" in lines["test"] and "what check adds" in lines["test-slow"]
 
 
-def test_what_make_test_leaves_out_is_what_make_test_slow_runs(tmp_path):
-    """Markers are complements, so that .ci/run, which calls both, runs every test."""
+def test_what_make_test_leaves_out_is_what_make_test_slow_runs_and_make_check_runs_all(tmp_path):
     for name in (".gaitway-installed", ".stamp"):
         (tmp_path / name).touch()
 
@@ -40,12 +39,12 @@ def test_what_make_test_leaves_out_is_what_make_test_slow_runs(tmp_path):
         done = subprocess.run([*asked, f"ISAACLAB3_VENV={tmp_path}"], capture_output=True, text=True, check=True)
         return done.stdout
 
-    quick, slow = (commands(target) for target in ("test", "test-slow"))
+    quick, slow, both = (commands(target) for target in ("test", "test-slow", "check"))
     assert '--dist worksteal -m "not slow"' in quick and "--dist worksteal -m slow" in slow
     assert '-m "quick and not newton and not slow"' in quick and '-m "quick and not newton and slow"' in slow
+    assert "--dist worksteal\n" in both and '-m "quick and not newton"\n' in both
     assert "pip" not in slow  # nothing is set up
-    run = (ROOT / ".ci/run").read_text()
-    assert run.index("make test\n") < run.index("make test-slow\n")
+    assert (ROOT / ".ci/run").read_text().endswith("exec make check\n")
 
 
 def installed(venv: Path, target: str, path: str = "/usr/bin:/bin") -> str:

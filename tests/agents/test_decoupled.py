@@ -18,7 +18,7 @@ from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rollout import EnvRollout
 from on_policy import on_policy_trainer
-from probe_worlds import GAMMA, every_probe, solve
+from probe_worlds import GAMMA, solve, telling_probes
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
 
@@ -255,7 +255,7 @@ PROBING = PPOConfig(
 )
 
 
-@every_probe
+@telling_probes
 @pytest.mark.parametrize("advantage", ["gae", "vtrace"])
 def test_probes(advantage, probe):
     solve(probe, dataclasses.replace(PROBING, advantage=advantage), 50)

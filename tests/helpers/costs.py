@@ -1,6 +1,7 @@
 """Cost of each test in CPU time and memory: ``GAITWAY_TEST_COSTS=costs.jsonl pytest ...`` appends a line for each.
 
-CPU time does not depend on what else a machine does, as wall time does. Children that a test waited for count with it.
+CPU time does not depend on what else a machine does, as wall time does. Children that a test waited for count with it;
+"children" is their part.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import pytest
 PAGE = resource.getpagesize()
 
 
-def cpu_seconds() -> float:
-    """CPU time of this process and of the children it waited for [s]."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(u.ru_utime + u.ru_stime for u in used)
+def cpu_seconds(who: int) -> float:
+    """CPU time of this process or of the children it waited for [s]."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
 
 
 def resident_megabytes() -> float:
@@ -34,12 +35,15 @@ class Costs:
         self.path = path
 
     def _measure(self, what: str, name: str) -> Iterator[None]:
-        before = cpu_seconds()
+        before = [cpu_seconds(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         result = yield
+        after = [cpu_seconds(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        ours, children = (end - start for start, end in zip(before, after, strict=True))
         line = {
             "what": what,
             "name": name,
-            "cpu": round(cpu_seconds() - before, 3),
+            "cpu": round(ours + children, 3),
+            "children": round(children, 3),
             "mb": round(resident_megabytes()),
             "worker": os.environ.get("PYTEST_XDIST_WORKER", "main"),
         }

@@ -86,6 +86,11 @@ PROBES = {
     ),
 }
 every_probe = pytest.mark.parametrize("probe", PROBES.values(), ids=PROBES.keys())
+TELLING = ("continuous, delayed reward", "continuous, best action for each observation",
+           "discrete, best action for each observation")  # fmt: skip
+"""Probes of bootstrapping and of the gradient, with either head: a fault that another finds alone is one of the heads
+or of the critic's loss, which algorithms share."""
+telling_probes = pytest.mark.parametrize("probe", [PROBES[name] for name in TELLING], ids=TELLING)
 
 
 def solve(probe: Probe, config: PPOConfig, iterations: int) -> None:

@@ -17,7 +17,7 @@ from gaitway_agents.presets import IMPALA, REINFORCE, TRPO, VPG, PPOConfig
 from gaitway_agents.rollout import EnvRollout
 from gymnasium import spaces
 from on_policy import on_policy_trainer
-from probe_worlds import GAMMA, every_probe, solve
+from probe_worlds import GAMMA, every_probe, solve, telling_probes
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
 
@@ -115,7 +115,7 @@ def test_probes_of_the_policy_gradient(probe):
     solve(probe, VPG_SMALL, 60)
 
 
-@every_probe
+@telling_probes
 def test_probes_of_reinforce(probe):
     solve(probe, REINFORCE_SMALL, 60)
 

@@ -99,6 +99,7 @@ def final_error(trainer: OnPolicyTrainer) -> float:
     return (action - cue).square().mean().item()
 
 
+@pytest.mark.slow
 def test_only_a_policy_with_a_memory_learns_to_remember():
     errors = {}
     for kind in ("gru", "none"):

@@ -58,8 +58,6 @@ def test_the_simulator_sees_no_arguments_of_ours(monkeypatch):
 
 PRETEND_ISAAC_LAB = """
 import json, sys
-from tree import ROOT
-from tree import ROOT
 class AppLauncher:
     def __init__(self, settings):
         loaded = sorted({"numpy", "torch"} & set(sys.modules))

@@ -18,6 +18,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_a_run_is_recorded_and_matches_its_bundle(tmp_path, capsys):
     run, out = tmp_path / "run", tmp_path / "rollout.npz"
     assert main(["train", "velocity-flat-anymal-c-blind", "--out", str(run), "--quiet", *SMALL]) == 0

@@ -212,6 +212,7 @@ def test_races_drive_nothing_that_was_not_verified(
     assert 0.05 * TRIES < len(seen) < 0.95 * TRIES, "the two programs did not race"
 
 
+@pytest.mark.slow
 @pytest.mark.hostile("deployment")
 def test_races_sign_nothing_that_was_not_judged(
     bundle: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, record_property: Any

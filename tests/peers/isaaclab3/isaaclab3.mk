@@ -3,6 +3,7 @@
 #     make test-isaaclab3                               # all, on PhysX and on Newton: about half an hour
 #     make test-isaaclab3-quick                         # what make test runs: half a minute, on PhysX
 #     make test-isaaclab3-slow                          # what make test-slow adds: two minutes, on PhysX
+#     make test-isaaclab3-check                         # both, as make check does
 #     make test-isaaclab3 GAITWAY_RUN=runs/walk         # and that run's policy has to walk there
 #
 # NVIDIA supports Python 3.12 with torch 2.11, of which PyPI has a build with CUDA only. The wheel runs on 3.11 as well,
@@ -19,11 +20,11 @@ ISAACLAB3_BASE = $(if $(UV),$(UV) pip install --quiet --python $(ISAACLAB3_VENV)
 	--index-strategy unsafe-best-match $(PIP_ARGS),$(ISAACLAB3_PIP))
 GAITWAY_RUN ?=
 
-.PHONY: test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow isaaclab3-environment
+.PHONY: test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow test-isaaclab3-check isaaclab3-environment
 ifeq ($(shell command -v $(ISAACLAB3_PYTHON) 2>/dev/null),)
 isaaclab3-environment:
 
-test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow:
+test-isaaclab3 test-isaaclab3-quick test-isaaclab3-slow test-isaaclab3-check:
 	@echo "NOT RUN: the comparison with Isaac Lab 3.0 needs $(ISAACLAB3_PYTHON), which is not installed"
 else
 isaaclab3-environment: $(ISAACLAB3_VENV)/.stamp
@@ -36,6 +37,9 @@ test-isaaclab3-quick: $(ISAACLAB3_VENV)/.stamp
 
 test-isaaclab3-slow: $(ISAACLAB3_VENV)/.stamp
 	$(ISAACLAB3_RUN) -m "quick and not newton and slow"
+
+test-isaaclab3-check: $(ISAACLAB3_VENV)/.stamp
+	$(ISAACLAB3_RUN) -m "quick and not newton"
 endif
 
 # Isaac Lab and PhysX without their dependencies, which name viewers, importers and a torch of their own; with pip, since

@@ -47,6 +47,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_the_right_description_has_no_mismatch(recording, tmp_path):
     assert diagnose_bundle(bundle_of(tmp_path), recording).findings == ()
 

@@ -44,6 +44,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return exported_once(tmp_path_factory, task, actor, checkpoint_sha256="ab" * 32)
 
 
+@pytest.mark.slow
 def test_its_policy_runs_on_late_and_noisy_heights(bundle: Path) -> None:
     stage, seen = Stage(bundle, hardware_from(GO2), quirks=SENSORS, ground=read_ground("kerbs:0.1")), []
     performance = stage.perform(

@@ -148,7 +148,7 @@ LIES = [
 def test_lies_end_in_damping(go2_bundle, name, mode, monkeypatch):
     monkeypatch.setattr(faults, "LONG", 2.6)
     if mode is Mode.POLICY:  # what comes before it takes no longer than it must
-        monkeypatch.setattr(faults, "CONFIG", dataclasses.replace(faults.CONFIG, ramp=1.0, hold=0.1))
+        monkeypatch.setattr(faults, "CONFIG", dataclasses.replace(faults.CONFIG, ramp=0.5, hold=0.1))
     trial = rehearse_fault(go2_bundle, hardware_from(GO2), trouble(name), mode, quirks=Settings().quirks)
     assert trial.failures() == []
 

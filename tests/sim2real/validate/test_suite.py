@@ -71,6 +71,7 @@ def test_standing_still_is_not_walking(reported: tuple[Verdict, Path]) -> None:
     assert check.value > 0.5  # the mean length of the grid's commands
 
 
+@pytest.mark.slow
 def test_every_scenario_runs_and_names_what_it_measured(bundle: Path) -> None:
     seen: list[str] = []
     verdict = validate_bundle(
