@@ -23,7 +23,7 @@ Games and classic control, with a comparison of agents:
 """
 
 # Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
-# is wrong; 70 a bug, with its traceback; 130 and 143 stopped by Ctrl-C and SIGTERM.
+# is wrong; 70 a bug, with its traceback; 129, 130, 138 and 143 stopped by SIGHUP, Ctrl-C, SIGUSR1 and SIGTERM.
 
 from __future__ import annotations
 
@@ -124,18 +124,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    from .terminal import drop, work_on
+
+    works_on = False
     try:
         args = parse(argv)
+        if works_on := args.works_on:
+            work_on()
         trust_named(args)
         from .backends.table import make_way
 
         make_way(getattr(args, "world", None))
         return int(args.run(args))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has closed the pipe
-        return 0
     except Exception as error:
         from .outcome import BUG, outcome
+
+        if isinstance(error, BrokenPipeError) and not works_on:  # the reader has closed the pipe
+            drop(sys.stdout)
+            return 0
 
         code, message = outcome(error)
         if code == BUG or os.environ.get("GAITWAY_DEBUG"):

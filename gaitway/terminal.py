@@ -7,10 +7,11 @@ them needs to know: within :func:`guarded` the two streams write control charact
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gaitway_files.visible import visible
 
@@ -27,20 +28,41 @@ CELL = 240
 
 
 class Shown:
-    """A text stream whose text cannot command the terminal, unless one of :data:`DRAWERS` writes it."""
+    """A text stream whose text cannot command the terminal, unless one of :data:`DRAWERS` writes it.
+
+    After :func:`work_on`, a reader that left, a terminal that was closed or a disk that is full is no error.
+    """
 
     def __init__(self, stream: Any):
-        self._stream = stream
+        self._stream, self.needed, self._told = stream, True, False
 
     def write(self, text: str) -> int:
         module = sys._getframe(1).f_globals.get("__name__", "")
         drawn = any(module == name or module.startswith(f"{name}.") for name in DRAWERS)
-        self._stream.write(text if drawn else visible(text))
+        with self._reached():
+            self._stream.write(text if drawn else visible(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
+
+    def flush(self) -> None:
+        with self._reached():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self.needed:
+                raise
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):  # which may have room again
+                drop(self)
+            if not self._told and sys.stderr is not self:
+                self._told = True
+                print(f"gaitway: what is printed is lost ({error.strerror}); the work goes on", file=sys.stderr)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -53,12 +75,27 @@ def guarded() -> Iterator[None]:
     for stream in before:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a C locale has no "°"
-    sys.stdout, sys.stderr = (stream and Shown(stream) for stream in before)
+    # A stream that was closed (>&-) is None.
+    nowhere = open(os.devnull, "w") if None in before else None  # noqa: SIM115, for as long as the process
+    sys.stdout, sys.stderr = (Shown(stream or nowhere) for stream in before)
     try:
         yield
     finally:
-        sys.stdout, sys.stderr = before
         _hand_over()
+        sys.stdout, sys.stderr = before
+
+
+def work_on() -> None:
+    """Within :func:`guarded`: the command works to its end and exits with its own code, even if nobody reads it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, Shown):
+            stream.needed = False
+
+
+def drop(stream: TextIO | Shown) -> None:
+    """From now on what is written to ``stream`` goes nowhere."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _hand_over() -> None:
@@ -66,7 +103,7 @@ def _hand_over() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
 
 
 def in_notebook() -> bool:

@@ -27,6 +27,8 @@ from .runs.choice import settle
 from .runs.folder import EXAMINATIONS, RunFolder
 from .runs.judgements import policies_judged
 from .runs.rows import read_rows
+from .terminal import guarded, work_on
+from .training.interrupt import STOPS
 from .training.progress import about
 
 if TYPE_CHECKING:
@@ -51,17 +53,24 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the training")
     options = parser.parse_args()
-    return walk(options.out, options.seed, options.settings, task=options.task)
+    with guarded():
+        work_on()
+        return walk(options.out, options.seed, options.settings, task=options.task)
 
 
 def gaitway(arguments: list[str]) -> int:
     """Run a ``gaitway`` command in a process of its own, which ends in order when this one is told to end.
 
-    Ctrl-C reaches both; SIGTERM is passed on.
+    Ctrl-C reaches both; other signals are passed on.
     """
     child = subprocess.Popen([sys.executable, "-m", "gaitway", *arguments])
-    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: child.terminate()}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    heard = [number for number in STOPS if signal.getsignal(number) != signal.SIG_IGN]
+
+    def pass_on(number: int, frame: object) -> None:
+        if number != signal.SIGINT:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in heard}
     try:
         code = child.wait()
     finally:

@@ -23,6 +23,8 @@ from gaitway_files.errors import UserError
 from ..errors import ConfigError
 from . import common
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("tasks", "tasks to train, separated by commas")

@@ -56,13 +56,15 @@ class Parser(argparse.ArgumentParser):
 def add_command(commands: Any, module: ModuleType) -> None:
     """Add a command to those of the command line; the docstring of its module is its help.
 
-    The first line is ``gaitway NAME``, as code, and a summary; the rest keeps its line breaks.
+    The first line is ``gaitway NAME``, as code, and a summary; the rest keeps its line breaks. A module with
+    ``WORKS_ON`` true does its work to the end where nobody reads what it prints; others end then.
     """
-    title, _, description = (module.__doc__ or "").partition("\n\n")
-    name, _, summary = title.removeprefix("``gaitway ").partition("``: ")
+    name = module.__name__.rpartition(".")[2].rstrip("_")
+    title, _, description = (module.__doc__ or "").partition("\n\n")  # none with python -OO
+    summary = title.partition("``: ")[2]
     parser = commands.add_parser(name, help=summary.removesuffix("."), description=description)
     module.add_options(parser)
-    parser.set_defaults(run=module.run)
+    parser.set_defaults(run=module.run, works_on=getattr(module, "WORKS_ON", False))
 
 
 def whole(low: int = -(2**63), high: int = 2**63 - 1) -> Callable[[str], int]:

@@ -41,6 +41,9 @@ WIDTH = 200  # of tables in a file or pipe, which have no width of their own
 DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("folders RUN|FOLDER", "runs, or folders of runs", Path, nargs="+")
     parser.option(

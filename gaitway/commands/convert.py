@@ -23,6 +23,8 @@ from gaitway_files.errors import UserError
 from ..backends.table import BACKENDS, backend, engines
 from . import common
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source ROBOT.xml|ROBOT.urdf", "robot to convert", Path)

@@ -22,6 +22,8 @@ from pathlib import Path
 from ..catalogue import MUJOCO
 from . import common
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from ..domains.texts.evaluate import Evaluation
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
     parser.option("settings key=value", "change a setting, e.g. language.dtype=bfloat16", nargs="*")

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from ..runs.choice import Which
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN", "run folder", Path)
     parser.option("--out FOLDER", "folder to write", Path, required=True)

@@ -39,6 +39,9 @@ PERIOD = 0.005  # [s], physics step of the tasks, at which a network will be ask
 REACH = 0.01  # [s], how far a network looks back beyond the delay
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("flight FLIGHT.mcap|FOLDER", "one flight, or a folder of them", Path)
     parser.option("--robot NAME", "hardware such as unitree-go2, or a robot's name", required=True)

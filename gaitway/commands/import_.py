@@ -36,6 +36,8 @@ from gaitway_files.errors import UserError
 from ..catalogue import EXPORT
 from . import common
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source SOURCE", "folder or file of the policy", Path, nargs="?")

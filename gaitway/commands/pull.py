@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from gaitway_onboard.bundle.published import Checked
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("source SOURCE", "hf:OWNER/NAME, https://... or file:path")
     parser.option("--out FOLDER", "folder of the bundle (default: in the user's data folder)", Path)

@@ -23,6 +23,8 @@ from pathlib import Path
 from . import common
 from .pull import summary
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("bundle BUNDLE", "folder of the bundle", Path)

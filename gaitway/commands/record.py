@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from gaitway_tasks.recording import Recording
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run folder or bundle", Path)
     parser.option("--out FILE.npz", "file to write", Path, required=True)

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from gaitway_sim2real.rehearse.verdict import Trial
 
 
+WORKS_ON = True
+
+
 def add_options(parser: common.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
     common.add_checkpoint(parser)

@@ -18,6 +18,8 @@ from pathlib import Path
 from ..catalogue import COMPARE
 from . import common
 
+WORKS_ON = True
+
 
 def add_options(parser: common.Parser) -> None:
     parser.option("runs RUN", "run folders", Path, nargs="+")

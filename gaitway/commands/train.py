@@ -12,8 +12,8 @@ training ends. At total_steps, the best policy examined is the result.
 
 On two cores, robots in MuJoCo train in two processes, each with half of the robots; processes=1 uses a single one.
 
-The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C or SIGTERM finishes the
-iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
+The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C, SIGTERM, SIGHUP or SIGUSR1
+finishes the iteration and writes a checkpoint; --resume continues from there, bit for bit as if uninterrupted.
 
 --world isaaclab trains a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
 neither. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export and
@@ -60,6 +60,9 @@ from . import common
 
 if TYPE_CHECKING:
     from ..training.start import Order
+
+
+WORKS_ON = True
 
 
 def add_options(parser: common.Parser) -> None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ALL = "all"
+WORKS_ON = True
 
 
 def add_options(parser: common.Parser) -> None:

@@ -181,7 +181,8 @@ def _end(connection: Connection, process: Any) -> None:
 def _serve(make: Callable[[], TokenWorld], connection: Connection, threads: int, learner: int) -> None:
     """Answer questions in order until the other end is closed or the process ``learner`` ends."""
     torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the learner decides what an interrupted training still needs
+    for number in (signal.SIGINT, signal.SIGHUP):  # the learner decides what an interrupted training still needs
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
     end_with_parent(learner, signal.SIGTERM)
     # Its own thread sends, because a pipe holds less than a rollout and the next one is to begin.

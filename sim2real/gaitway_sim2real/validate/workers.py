@@ -86,9 +86,10 @@ _started: dict[Callable[..., Any], Callable[[Any], Any]] = {}
 
 
 def _begin(start: Callable[..., Callable[[Any], Any]], given: tuple[Any, ...]) -> None:
-    """Start this process, unless it has been. Ctrl-C is the business of the process above."""
+    """Start this process, unless it has been. Ctrl-C and a closed terminal are the business of the process above."""
     if start not in _started:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         _started[start] = start(*given)
 
 

@@ -40,7 +40,9 @@ def uninterrupted(tmp_path_factory) -> RunFolder:
 
 
 @pytest.mark.hostile("durability")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)]
+)
 def test_interrupted_and_resumed_is_bit_identical(uninterrupted, tmp_path, monkeypatch, capsys, number, code):
     config = small_config()
     run = RunFolder.create(tmp_path / "run", config)
