@@ -152,6 +152,12 @@ class Domain(ABC):
         """Parameters at least, by the setting that asks for them, that the agent's own settings do not tell of."""
         return {}
 
+    def environment_bytes(self, config: Config) -> int:
+        """Bytes of this machine's memory that an environment takes at least."""
+        from ..training.memory import ENVIRONMENT
+
+        return ENVIRONMENT
+
     # ---- training --------------------------------------------------------------------------------------------------
 
     @abstractmethod
