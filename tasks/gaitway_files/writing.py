@@ -52,7 +52,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         yield partial
         _flush(partial)
         os.replace(partial, path)
-        _flush(path.parent)
+        _flush(path.parent.resolve())  # the folder may be a link, to a larger disk for example
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def whole_folder(path: str | Path) -> Iterator[Path]:
                 _flush(Path(root, name))
             _flush(Path(root))
         _swap(partial, path, folder)
-        _flush(path.parent)
+        _flush(path.parent.resolve())
 
 
 def open_to_append(path: str | Path) -> IO[bytes]:

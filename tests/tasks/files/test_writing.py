@@ -260,3 +260,14 @@ def test_everything_else_of_ours_writes_through_these():
     }
     assert found == set()
     assert [name for name in ELSEWHERE if not (ROOT / name).is_file()] == []
+
+
+def test_a_folder_may_be_reached_by_a_link(tmp_path):
+    """As a folder of runs that leads to a larger disk."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "runs").symlink_to("disk")
+    write_text(tmp_path / "runs" / "file", "a")
+    with whole_folder(tmp_path / "runs" / "folder") as partial:
+        (partial / "file").write_text("b")
+    assert (tmp_path / "disk/file").read_text() == "a" and (tmp_path / "disk/folder/file").read_text() == "b"
+    assert (tmp_path / "runs").is_symlink()
