@@ -76,7 +76,7 @@ def guarded() -> Iterator[None]:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a C locale has no "°"
     # A stream that was closed (>&-) is None.
-    nowhere = open(os.devnull, "w") if None in before else None  # noqa: SIM115, for as long as the process
+    nowhere = os.fdopen(_nowhere(), "w") if None in before else None
     sys.stdout, sys.stderr = (Shown(stream or nowhere) for stream in before)
     try:
         yield
@@ -94,8 +94,13 @@ def work_on() -> None:
 
 def drop(stream: TextIO | Shown) -> None:
     """From now on what is written to ``stream`` goes nowhere."""
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
+    nowhere = _nowhere()
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _nowhere() -> int:
+    return os.open(os.devnull, os.O_WRONLY)
 
 
 def _hand_over() -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..config.train_config import TrainConfig
 
 LEARNT = 16  # bytes of a parameter: itself, its gradient and Adam's two moments
-ENVIRONMENT = 1_000  # bytes of an environment; an Atari game's take 3 million
 STEP = 16  # bytes of a step beside its observation: action, reward, value, log-probability
 COPIES = 4
 """Times that a rollout is in memory while a CPU learns from it: as it was collected, in order, in minibatches.

@@ -91,7 +91,7 @@ def test_no_value_of_an_option_is_a_traceback(command, tmp_path, monkeypatch, ca
         (["train", "cartpole", f"seed={LONG}"], "seed="),
         (["train", "cartpole", "seed=99999999999999999999999"], "has room in 64 bits"),
         (["train", "cartpole", "agent.kind=[]"], "agent.kind=[]: use one of"),
-        (["train", "cartpole", "num_envs=1e12", "total_steps=1e15"], "num_envs x agent.num_steps needs at least 2,384,185.8 GiB"),
+        (["train", "cartpole", "num_envs=1e12", "total_steps=1e15"], "num_steps needs at least 2,384,185.8 GiB"),
         (["train", "cartpole", "agent.model.actor_hidden=[1000000,1000000]"], "actor_hidden needs at least 14,901"),
         (["train", "cartpole", "agent.model.recurrent=gru", "agent.model.memory_size=1000000"], "GiB free"),
         (["train", "cartpole", "num_envs=100000", "agent.num_steps=1000000", "total_steps=1e15"], "GiB free"),
