@@ -120,7 +120,7 @@ LIBRARIES = {
 """Modules that packages import anywhere, beside Python's own."""
 MAY = {
     "gaitway_tasks": {
-        "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",),
+        "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",), "robots/check.py": ("mujoco",),
         "ground.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
         "language/hub.py": ("datasets",), "language/gyms.py": ("gymnasium",),

@@ -190,7 +190,11 @@ class Robots(Environments):
         return judge
 
     def preflight(self, config: TrainConfig) -> TrainConfig:
-        """As in other environments, where the simulator may be started to try."""
+        """As in other environments, where the simulator may be started to try; the robot is checked first."""
+        if config.world == "mujoco":
+            from gaitway_tasks.robots.check import check_robot
+
+            check_robot(config.task.robot)
         return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def try_out(self, env: Any) -> None:

@@ -22,6 +22,7 @@ from gaitway_onboard.bundle.contract import is_bundle, sha256
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import mjcf
+from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.spec import Task
 from torch import nn
 
@@ -59,6 +60,7 @@ def export_bundle(
     out = Path(out)
     _check_destination(out)
     task = exportable(task)
+    check_robot(task.robot)
     try:
         with whole_folder(out) as partial:
             _write(task, actor, partial, checkpoint_sha256, software or {}, estimators or {}, seed)
