@@ -22,18 +22,12 @@ DEGREES = 180.0 / math.pi
 
 def check_robot(robot: Robot) -> None:
     """Raise :class:`.mjcf.ModelError` with the first fault: field, joint or body, value, and the model's value."""
-    key = str(robot.mjcf), repr(robot)
-    if key not in _passed:
-        fault = next(_faults(robot), None)
-        if fault is not None:
-            raise mjcf.ModelError(f"robot {robot.name}: {fault}")
-        _passed.add(key)
-
-
-_passed: set[tuple[str, str]] = set()
+    if (fault := next(_faults(robot), None)) is not None:
+        raise mjcf.ModelError(f"robot {robot.name}: {fault}")
 
 
 def _faults(robot: Robot) -> Iterator[str]:
+    """Faults in the order in which they can be looked for: those before the first one hold."""
     yield from _lengths(robot)
     yield from _values(robot)
     spec = mjcf.load_spec(robot.mjcf)
