@@ -30,7 +30,7 @@ def estimate(config: TrainConfig, observation: int = 4) -> dict[str, int]:
     """Bytes that a training needs at least, by the setting that asks for them; an observation has ``observation``."""
     found = {"num_envs": config.num_envs * config.domain.environment_bytes(config)}
     if (steps := getattr(config.agent, "num_steps", None)) is not None:
-        copies = COPIES if config.device == "cpu" or not _has_gpu() else 1
+        copies = COPIES if config.domain.device(config.world, config.device).type == "cpu" else 1
         found["num_envs x agent.num_steps"] = config.num_envs * steps * (observation + STEP) * copies
     for path, value in _settings(config.agent, "agent"):
         name = path.rpartition(".")[2]
@@ -67,12 +67,6 @@ def _settings(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         return
     for field in dataclasses.fields(value):
         yield from _settings(getattr(value, field.name), f"{path}.{field.name}")
-
-
-def _has_gpu() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def _free() -> int | None:
