@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from gaitway_tasks.actuator_network import (
 )
 from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.robots import ANYMAL_C, GO2
+from memory_taken import watched
 
 GAINS = {name: (law.stiffness, law.damping) for name, law in zip(GO2.joint_names, GO2.joint_actuators, strict=True)}
 MLP = NetworkDescription(
@@ -202,7 +202,6 @@ def test_a_claimed_size_takes_no_memory(lstm: Path, tmp_path: Path) -> None:
     with np.load(lstm) as arrays:
         claimed = {**arrays, **{f"lstm.weight_hh_l{n}": np.zeros((1, 4096), np.float32) for n in range(16)}}
     np.savez(tmp_path / "bad.npz", **claimed)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(NetworkError, match="no lstm as declared"):
+    with watched() as taken, pytest.raises(NetworkError, match="no lstm as declared"):
         read_network(tmp_path / "bad.npz")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    assert taken() < 500_000_000
