@@ -15,7 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
-from .core.finite import NonFiniteError
+from .core.finite import NonFiniteError, check_given
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
 from .core.scaling import PercentileScaler
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
@@ -153,6 +153,7 @@ class OnPolicyTrainer:
     def _prepare(self, rollout: EnvRollout) -> Batch:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
+        check_given(rollout.rewards, rollout.observations)
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
         next_values = self._next_values(rollout, values)
         done = rollout.terminated | rollout.truncated

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from gaitway_files.errors import UserError
 from gaitway_tasks.episodes import Episodes, Observation
+from gaitway_tasks.math import all_finite
 from gaitway_tasks.spec import Task
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
@@ -58,17 +60,22 @@ class MujocoVectorEnv(VectorEnv):
         ``options={"random_episode_step": True}`` starts each episode at a random age, so that time-outs do not
         come all at once.
         """
+        if seed is not None and not isinstance(seed, numbers.Integral):
+            raise UserError(f"seed={seed!r}: give one number, from which all {self.num_envs} environments draw")
         return self.episodes.reset(seed=seed, random_ages=(options or {}).get("random_episode_step", False)), {}
 
     def step(self, actions: Tensor) -> tuple[Observation, Tensor, Tensor, Tensor, dict[str, Any]]:
         """Advance one control step with raw policy outputs ``actions`` (N, A), float32."""
         if not self.episodes.started:
             raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
-        actions = torch.as_tensor(actions, dtype=torch.float32)
+        actions = torch.as_tensor(actions, dtype=torch.float32).detach()
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
             raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
+        if not all_finite(actions):
+            row = int((~actions.isfinite()).nonzero()[0, 0])
+            raise UserError(f"the action for environment {row} is {actions[row].tolist()}: the policy is broken")
         return self.episodes.step(actions)
 
     def state_dict(self) -> dict[str, Any]:

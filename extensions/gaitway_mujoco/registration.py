@@ -5,7 +5,10 @@ Called when Gymnasium is imported (see :mod:`gaitway.gymnasium_plugin`), so it m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from gaitway_files.errors import UserError
 
 if TYPE_CHECKING:
     from .env import MujocoVectorEnv
@@ -13,13 +16,19 @@ if TYPE_CHECKING:
 
 
 def make_vector_env(task_name: str, num_envs: int = 1, preset: str | None = None, **kwargs: Any) -> MujocoVectorEnv:
-    """Vector entry point: ``gymnasium.make_vec(id, num_envs=64, seed=0, preset="cpu", num_threads=2, ...)``."""
+    """Vector entry point: ``gymnasium.make_vec(id, num_envs=64, seed=0, preset="cpu", num_threads=2, ...)``.
+
+    ``max_episode_steps`` replaces the task's time limit.
+    """
     from gaitway_tasks.registry import get_task
 
     from . import make_env
 
-    kwargs.pop("render_mode", None)
-    return make_env(get_task(task_name, preset), num_envs, **kwargs)
+    _refuse_frames(kwargs)
+    task = get_task(task_name, preset)
+    if (steps := kwargs.pop("max_episode_steps", None)) is not None:
+        task = task.replace(timing=replace(task.timing, episode_length_s=steps * task.timing.step_dt))
+    return make_env(task, num_envs, **kwargs)
 
 
 def make_single_env(task_name: str, preset: str | None = None, **kwargs: Any) -> MujocoEnv:
@@ -28,8 +37,16 @@ def make_single_env(task_name: str, preset: str | None = None, **kwargs: Any) ->
 
     from .single import MujocoEnv
 
-    kwargs.pop("render_mode", None)
+    _refuse_frames(kwargs)
     return MujocoEnv(get_task(task_name, preset), **kwargs)
+
+
+def _refuse_frames(kwargs: dict[str, Any]) -> None:
+    if (mode := kwargs.pop("render_mode", None)) is not None:
+        raise UserError(
+            f"render_mode={mode!r}: these environments draw no frames; leave it out, and film what was trained with "
+            "gaitway play RUN --video FILE.mp4"
+        )
 
 
 def register() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gaitway_files.errors import UserError
-from gaitway_tasks.math import quat_apply_inverse, yaw_of
+from gaitway_tasks.math import all_finite, quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots.clock import untimed
 from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
@@ -178,12 +178,14 @@ class MujocoWorld:
     def write_root_state(
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
     ) -> None:
+        _check_finite(root_position=pos_w, root_rotation=quat_wxyz, root_velocity=lin_vel_w, root_turning=ang_vel_b)
         rows = env_ids.numpy()
         self._qpos[rows, 0:3], self._qpos[rows, 3:7] = pos_w.numpy(), quat_wxyz.numpy()
         self._qvel[rows, 0:3], self._qvel[rows, 3:6] = lin_vel_w.numpy(), ang_vel_b.numpy()
         self._stale_kinematics.append(rows)
 
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
+        _check_finite(joint_position=pos, joint_velocity=vel)
         rows = env_ids.numpy()
         for field, columns, values in (
             (self._qpos, self.robot.qpos_adr, pos.numpy()),
@@ -195,6 +197,7 @@ class MujocoWorld:
         self._stale_kinematics.append(rows)
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
+        _check_finite(root_velocity=lin_vel_w, root_turning=ang_vel_w)
         rows = env_ids.numpy()
         ang_vel_b = quat_apply_inverse(torch.from_numpy(self._qpos[rows, 3:7].astype(np.float32)), ang_vel_w)
         self._qvel[rows, 0:3] += lin_vel_w.numpy()
@@ -202,12 +205,14 @@ class MujocoWorld:
         self._stale_kinematics.append(rows)
 
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
+        _check_finite(friction=friction)
         if (friction < 0.0).any():
             raise UserError(f"friction {float(friction.min()):.3g}: it cannot be negative")
         self._expand("geom_friction")[env_ids[:, None], self._ground_geoms, 0] = friction.double()[:, None]
 
     def set_ground_impedance(self, env_ids: Tensor, impedance: Tensor) -> None:
         """``solimp`` from ``impedance`` at first touch to halfway between it and 1."""
+        _check_finite(ground_impedance=impedance)
         if ((impedance <= 0.0) | (impedance >= 1.0)).any():
             bad = impedance.min() if (impedance <= 0.0).any() else impedance.max()
             raise UserError(f"ground impedance {float(bad):.3g}: it must lie strictly between 0 and 1")
@@ -217,6 +222,7 @@ class MujocoWorld:
         solimp[rows, self._ground_geoms, 1] = (0.5 + 0.5 * hardness).double()
 
     def set_added_mass(self, env_ids: Tensor, kilograms: Tensor) -> None:
+        _check_finite(added_mass=kilograms)
         mass = self.model.body(self.spec.base_name).mass.item()
         ratio = 1.0 + kilograms.double() / mass
         if (ratio <= 0.0).any():
@@ -227,6 +233,7 @@ class MujocoWorld:
         self.set_mass_scale(env_ids, ratio)
 
     def set_mass_scale(self, env_ids: Tensor, factor: Tensor, body: str | None = None) -> None:
+        _check_finite(mass_scale=factor)
         if (factor <= 0.0).any():
             raise UserError(f"mass scale {float(factor.min()):.3g}: it must be positive")
         row, ratio = self.model.body(body or self.spec.base_name).id, factor.double()
@@ -236,12 +243,14 @@ class MujocoWorld:
         self._stale_constants.append(env_ids)
 
     def set_com_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        _check_finite(com_offset=offset)
         base = self.model.body(self.spec.base_name).id
         com = torch.from_numpy(self.model.body_ipos[base].copy())
         self._expand("body_ipos")[env_ids, base] = com + offset.double()
         self._stale_constants.append(env_ids)
 
     def set_gain_scale(self, env_ids: Tensor, stiffness: Tensor, damping: Tensor) -> None:
+        _check_finite(stiffness=stiffness, damping=damping)
         if (stiffness < 0.0).any() or (damping < 0.0).any():
             raise UserError("a gain factor is negative: the joint would push itself away from its target")
         self._refuse_network("gains")
@@ -249,6 +258,7 @@ class MujocoWorld:
         self._write_actuators(env_ids)
 
     def set_motor_strength(self, env_ids: Tensor, strength: Tensor) -> None:
+        _check_finite(motor_strength=strength)
         if (strength <= 0.0).any():
             raise UserError(f"motor strength {float(strength.min()):.3g}: it must be positive")
         if self._network is not None:
@@ -258,6 +268,7 @@ class MujocoWorld:
         self._write_actuators(env_ids)
 
     def set_joint_offset(self, env_ids: Tensor, offset: Tensor) -> None:
+        _check_finite(joint_offset=offset)
         if self.robot.joint_offset is None:
             self.robot.joint_offset = torch.zeros(self.num_envs, self.spec.num_joints)
         self.robot.joint_offset[env_ids] = offset
@@ -266,6 +277,7 @@ class MujocoWorld:
     def set_action_delay(self, env_ids: Tensor, seconds: Tensor) -> None:
         if not len(env_ids):
             return
+        _check_finite(action_delay=seconds)
         shortest, longest = float(seconds.min()), float(seconds.max())
         if shortest < 0.0:
             raise UserError(f"action delay {shortest:.3g} s: it cannot be negative")
@@ -333,3 +345,11 @@ class MujocoWorld:
             self._network.load_state_dict(state["network"])
         self.ground.load_state_dict(state.get("ground", {}))  # checkpoints of earlier versions do not have it
         self.robot.update_kinematics()
+
+
+def _check_finite(**values: Tensor) -> None:
+    """Raise for what an event writes that is NaN or infinite: MuJoCo would restart the robot in silence."""
+    for name, value in values.items():
+        if not all_finite(value):
+            row = int((~value.isfinite()).nonzero()[0, 0])
+            raise UserError(f"{name.replace('_', ' ')} is {value[row].tolist()} in row {row}: it must be finite")

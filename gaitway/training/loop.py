@@ -144,6 +144,8 @@ def _learn(
             if parts is not None:
                 saved = _save(run, learner, config, effort, parts, examinations.spared())
         except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, TrainingFailed):
+                saved = _rescued(run, learner, config, effort, examinations.spared()) or saved
             _mark_failed(run, error)
             if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
                 _print_ending(run, config, saved, "failed")
@@ -222,8 +224,7 @@ def _iterate(learner: Learner, run: RunFolder) -> dict[str, float]:
         run.lock.check()
         write_tensors_atomically(path, {"steps": learner.steps, "trainer": learner.state_dict()})
         raise TrainingFailed(
-            f"training stopped after {learner.steps:,} steps: {error}. The whole state is in {path}; a lower "
-            "agent.optimizer.learning_rate or a smaller agent.optimizer.desired_kl often helps"
+            f"training stopped after {learner.steps:,} steps: {error}. The whole state is in {path}; {error.advice}"
         ) from error
     return metrics
 
@@ -284,6 +285,17 @@ def _cpu_seconds() -> float:
     """CPU seconds of this process and of those that it started and that have ended."""
     times = os.times()
     return time.process_time() + times.children_user + times.children_system
+
+
+def _rescued(
+    run: RunFolder, learner: Learner, config: TrainConfig, effort: Effort, spared: Collection[int]
+) -> Path | None:
+    """A checkpoint of what was learnt before an iteration that failed, unless there is one, or processes share it."""
+    if not effort.iteration or run.record.get("steps") == learner.steps or distributed.size() > 1:
+        return None
+    with contextlib.suppress(Exception):  # the disk or the environment that failed may fail this too
+        return _save(run, learner, config, effort, _gathered(learner, wanted=True) or [], spared)
+    return None
 
 
 def _mark_failed(run: RunFolder, error: BaseException) -> None:

@@ -163,7 +163,7 @@ class Episodes:
         final = {}
         with one_pass(self.world):
             for name, group in self.managers.observations.items():
-                seen = torch.nan_to_num(group.peek(group.frame(env_ids), env_ids))
+                seen = group.peek(group.frame(env_ids), env_ids)
                 final[name] = seen.new_zeros(self.world.num_envs, group.dim).index_copy_(0, env_ids, seen)
         return final
 

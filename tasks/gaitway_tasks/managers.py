@@ -10,7 +10,7 @@ import functools
 import inspect
 import operator
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from gaitway_files.trust import is_own
 from torch import Tensor
 
 from .layout import history_order
+from .math import all_finite
 from .passes import COMPUTED
 from .spec import ObservationGroup, ObservationTerm, Task
 from .world import EditableWorld, World
@@ -53,6 +54,18 @@ def value_of(kind: str, name: str, term: Any, world: World, *args: Tensor, ndim:
         wanted = f"a tensor of shape ({world.num_envs}{',' if ndim == 1 else ', d'})"
         raise TermError(f"{where} returned {found}{place}: return {wanted}")
     return value
+
+
+def _not_finite(kind: str, terms: Iterable[tuple[str, Any, Tensor]], world: World) -> TermError:
+    """The first of ``terms``, each a name, a term and its values (N, ...), that has a number which is not finite."""
+    name, term, values = next(each for each in terms if not each[2].isfinite().all())
+    place = (~values.isfinite()).nonzero()[0].tolist()
+    where = f"{getattr(term.func, '__module__', '')}:{getattr(term.func, '__name__', 'callable')}"
+    entry = f", column {place[1]}" if place[1:] else ""
+    return TermError(
+        f"{kind} {name!r} ({where}) is {float(values[tuple(place)])} in environment {place[0]}{entry}, in step "
+        f"{int(world.episode_step[place[0]])} of its episode: it must be finite"
+    )
 
 
 class ObservationManager:
@@ -108,7 +121,11 @@ class ObservationManager:
 
     def frame(self, rows: Tensor | None = None) -> Tensor:
         """The current values of all terms, with noise, clip and scale, (N, frame_dim), or only some rows of it."""
-        frame = torch.cat(self._parts(), 1)
+        parts = self._parts()
+        frame = torch.cat(parts, 1)
+        if not all_finite(frame):
+            terms = zip(self.group.terms.items(), parts, strict=True)
+            raise _not_finite("observation", ((name, term, part) for (name, term), part in terms), self.world)
         noise = torch.rand(frame.shape, generator=self.generator, device=frame.device) if self.noisy else frame
         if rows is not None:
             frame, noise = frame.index_select(0, rows), noise.index_select(0, rows)
@@ -174,8 +191,12 @@ class RewardManager:
         if not self.terms:
             return torch.zeros(self.world.num_envs, device=self.world.device)
         rows = torch.stack([value_of("reward", k, t, self.world, ndim=1) for k, t in self.terms.items()])
-        self.episode_sums += rows.mul_(self.weights)
-        return rows.sum(0)
+        total = rows.mul_(self.weights).sum(0)
+        if not all_finite(total):
+            terms = zip(self.terms.items(), rows, strict=True)
+            raise _not_finite("reward", ((name, term, row) for (name, term), row in terms), self.world)
+        self.episode_sums += rows
+        return total
 
     def reset(self, env_ids: Tensor, episode_length_s: float) -> dict[str, float]:
         """Mean reward per second of each term over the episodes that just ended; then forget them."""

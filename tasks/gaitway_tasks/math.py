@@ -48,3 +48,8 @@ def quat_mul(a: Tensor, b: Tensor) -> Tensor:
 def wrap_to_pi(angle: Tensor) -> Tensor:
     """Wrap [rad] to [-pi, pi)."""
     return torch.remainder(angle + math.pi, 2.0 * math.pi) - math.pi
+
+
+def all_finite(values: Tensor) -> bool:
+    """True if all numbers are finite; their sum says so at a fraction of the time, unless it overflows."""
+    return math.isfinite(float(values.sum())) or bool(values.isfinite().all())

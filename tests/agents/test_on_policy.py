@@ -8,7 +8,8 @@ import io
 import pytest
 import torch
 from bounded_worlds import Choices
-from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig
+from gaitway_agents.core.finite import BrokenRolloutError
+from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPOConfig
@@ -323,7 +324,7 @@ def test_a_reward_that_is_not_finite_stops_the_run_before_it_is_learnt_from():
 
     trainer = on_policy_trainer(TinyWorld(zeros, rule), CONFIG, seed=0)
     before = [p.detach().clone() for p in trainer.policy.parameters()]
-    with pytest.raises(NonFiniteError, match="advantages"):
+    with pytest.raises(BrokenRolloutError, match="reward of environment 0 is nan"):
         trainer.iterate()
     assert all(torch.equal(a, b) for a, b in zip(before, trainer.policy.parameters(), strict=True))
 

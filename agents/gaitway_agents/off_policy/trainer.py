@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from ..core.finite import NonFiniteError
+from ..core.finite import NonFiniteError, check_given
 from ..models.encoders import Encoder
 from ..trainer import Observation, episodes_from
 from ..with_env import WithEnv
@@ -146,15 +146,9 @@ class OffPolicyTrainer(WithEnv, ABC):
             self._episodes += episodes_from(info, self.steps)
             for name, value in info.get("log", {}).items():
                 self._log.setdefault(name, []).append(value)
-        self._check(torch.stack(self._rewards[-steps:]))
+        check_given(torch.stack(self._rewards[-steps:]), {})
         self.timing["environment"] += environment
         self.timing["policy"] += time.perf_counter() - begin - environment
-
-    def _check(self, rewards: Tensor) -> None:
-        """Stop before anything is learnt from a reward (T, N) that is no number."""
-        if not math.isfinite(float(rewards.sum())) and not bool(rewards.isfinite().all()):
-            step, row = (~rewards.isfinite()).nonzero()[0].tolist()
-            raise NonFiniteError(f"the reward of environment {row} is {float(rewards[step, row])}")
 
     def _anneal(self) -> None:
         cfg = self.config

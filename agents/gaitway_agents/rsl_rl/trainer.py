@@ -23,7 +23,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor, nn
 
-from ..core.optimizer import NonFiniteError
+from ..core.finite import check_given
 from ..restored import box
 from ..rollout import means
 from ..trainer import Observation, episodes_from
@@ -107,9 +107,7 @@ class RslRlTrainer(WithEnv):
                 stepping += time.perf_counter() - before
                 if not extras["restarted"]:
                     break
-            _require_finite("reward", rewards)
-            for name in env.names:
-                _require_finite(f"observation {name!r}", observations[name])
+            check_given(rewards[None], {name: observations[name][None] for name in env.names})
             algorithm.process_env_step(observations, rewards, dones, extras)
             rewards_seen.append(rewards)
             logs += [extras["log"]] if "log" in extras else []
@@ -238,12 +236,6 @@ def _import_runner() -> Any:
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise ImportError(f"agent rsl_rl needs {PACKAGE} {OLDEST[0]}.{OLDEST[1]} or later, not {version}: {INSTALL}")
     return OnPolicyRunner
-
-
-def _require_finite(name: str, value: Tensor) -> None:
-    if not torch.isfinite(value).all():
-        row = int((~torch.isfinite(value)).nonzero()[0, 0])
-        raise NonFiniteError(f"{name} of environment {row} is not finite: {value[row].tolist()}")
 
 
 def _explained_variance(storage: Any) -> float:
