@@ -28,7 +28,10 @@ def robot_in(path: str | Path) -> Robot:
     path = Path(path)
     model = compile_file(path)
     names = [model.joint(joint).name for joint in range(1, model.njnt)]
-    efforts = effort_limits(model, names)
+    efforts, gains = effort_limits(model, names), position_gains(model, names)
+    if negative := next((each for each in zip(names, gains, strict=True) if min(each[1]) < 0.0), None):
+        name, (kp, kd) = negative
+        raise UsdError(f"{path}: the actuator of {name!r} has kp={kp:g} and kv={kd:g}: neither may be below 0")
     limits = [
         tuple(model.jnt_range[j].tolist()) if model.jnt_limited[j] else (-math.inf, math.inf)
         for j in range(1, model.njnt)
@@ -46,7 +49,7 @@ def robot_in(path: str | Path) -> Robot:
             name: ImplicitPD(
                 stiffness=kp, damping=kd, effort_limit=efforts.get(name, math.inf), joints=(re.escape(name),)
             )
-            for name, (kp, kd) in zip(names, position_gains(model, names), strict=True)
+            for name, (kp, kd) in zip(names, gains, strict=True)
         },
         mjcf=path,
     )

@@ -124,16 +124,16 @@ class ObservationManager:
         parts = self._parts()
         frame = torch.cat(parts, 1)
         if not all_finite(frame):
-            terms = zip(self.group.terms.items(), parts, strict=True)
-            raise _not_finite("observation", ((name, term, part) for (name, term), part in terms), self.world)
+            valued = zip(self.group.terms.items(), parts, strict=True)
+            raise _not_finite("observation", ((name, term, part) for (name, term), part in valued), self.world)
         noise = torch.rand(frame.shape, generator=self.generator, device=frame.device) if self.noisy else frame
         if rows is not None:
             frame, noise = frame.index_select(0, rows), noise.index_select(0, rows)
         if self.noisy:
             frame += noise.mul_(self.noise_span).add_(self.noise_low)
         if self.clips:
-            parts = dict(zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True))
-            frame = torch.cat([p.clamp(*self.clips[k]) if k in self.clips else p for k, p in parts.items()], 1)
+            named = zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True)
+            frame = torch.cat([p.clamp(*self.clips[k]) if k in self.clips else p for k, p in named], 1)
         return frame * self.scale if self.scaled else frame
 
     def append(self, frame: Tensor, first: Tensor | None = None) -> Tensor:

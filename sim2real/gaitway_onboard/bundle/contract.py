@@ -36,6 +36,8 @@ FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
 MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
 """Bounds far above any robot's; the largest single numbers are in contract.schema.json."""
+POSE_SLACK = 0.05
+"""Distance of the default pose outside a joint's limits that rounding and calibration explain [rad]."""
 DEFAULT_ACCELERATION = (2.0, 2.0, 4.0)
 """[m/s^2, m/s^2, rad/s^2]; how fast the controller lets the operator's command change where the graph has no limit."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
@@ -327,6 +329,11 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     ]
     ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
     faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
+    for name, pose, (low, high) in zip(names, data["default_joint_pos"], data["joint_pos_limits"], strict=False):
+        if not low - POSE_SLACK <= pose <= high + POSE_SLACK:
+            turned = math.radians(pose)
+            hint = f" (in degrees? then it is {turned:.4g} rad)" if low <= turned <= high else ""
+            faults.append(f"default_joint_pos of {name} is {pose}, outside its joint_pos_limits [{low}, {high}]{hint}")
     motor = {"saturation_effort", "velocity_limit"}
     grouped: Counter[str] = Counter()
     for number, actuator in enumerate(data["actuators"]):

@@ -18,6 +18,7 @@ from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.mdp.commands import UniformVelocityCommand
 from gaitway_tasks.robots import Robot, mjcf
+from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.spec import ObservationGroup, Task, Timing
 from gaitway_tasks.vocabulary import OBSERVATIONS
 
@@ -70,6 +71,7 @@ def write_bundle(found: Found, robot: FoundRobot, out: Path) -> None:
 
 def _write(found: Found, robot: FoundRobot, folder: Path) -> None:
     d, joints = robot.description, robot.robot.joint_names
+    check_robot(robot.robot, start=robot.own_model is None or d.init_height is not None)
     network = open_network(found.graph, d.network)
     _check_widths(d, network.observation_dim, network.action_dim)
     observer = Observer(d, joints, memory_of(network)).eval()

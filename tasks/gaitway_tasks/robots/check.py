@@ -20,13 +20,16 @@ ONE_AXIS = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
 DEGREES = 180.0 / math.pi
 
 
-def check_robot(robot: Robot) -> None:
-    """Raise :class:`.mjcf.ModelError` with the first fault: field, joint or body, value, and the model's value."""
-    if (fault := next(_faults(robot), None)) is not None:
+def check_robot(robot: Robot, *, start: bool = True) -> None:
+    """Raise :class:`.mjcf.ModelError` with the first fault: field, joint or body, value, and the model's value.
+
+    ``start=False`` leaves out where an episode begins, for a robot that is put on the ground wherever it is.
+    """
+    if (fault := next(_faults(robot, start), None)) is not None:
         raise mjcf.ModelError(f"robot {robot.name}: {fault}")
 
 
-def _faults(robot: Robot) -> Iterator[str]:
+def _faults(robot: Robot, start: bool) -> Iterator[str]:
     """Faults in the order in which they can be looked for: those before the first one hold."""
     yield from _lengths(robot)
     yield from _values(robot)
@@ -35,7 +38,8 @@ def _faults(robot: Robot) -> Iterator[str]:
     yield from _bodies(robot, spec)
     model = mjcf.compile_spec(spec, robot.mjcf)
     yield from _joints(robot, model)
-    yield from _start(robot)
+    if start:
+        yield from _start(robot)
 
 
 def _lengths(robot: Robot) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,11 @@ from ..ground import Ground
 from .parameters import RobotParameters
 from .robot import ActuatorLaw, DCMotor, Robot
 
+NARROWEST, WIDEST = 0.4, 8.0 * math.pi
+"""Width of a joint's range [rad] that at least one joint of a robot has, and that not all of them have.
+
+Three half turns each way, as ANYbotics writes for no limit, are .33 rad if they are taken for degrees.
+"""
 COMPILER_BYTES = 4 * GIB
 """Most memory that MuJoCo may take for a robot and its meshes."""
 
@@ -54,9 +60,31 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
     except FileError as error:
         raise ModelError(f"{path} is not a valid MJCF: {error.reason if error.name == str(path) else error}") from None
     try:
-        return mujoco.MjSpec.from_file(str(path))
+        spec = mujoco.MjSpec.from_file(str(path))
     except (ValueError, mujoco.FatalError) as error:
         raise ModelError(f"{path} is not a valid MJCF: {one_line(error)}") from error
+    _check_unit(spec, path)
+    return spec
+
+
+def _check_unit(spec: mujoco.MjSpec, path: Path) -> None:
+    """Raise if the ranges of all hinges can only be those of another unit of angles."""
+    unit = math.radians(1.0) if spec.compiler.degree else 1.0
+    ranges = {joint.name: joint.range * unit for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_HINGE}
+    widths = {name: float(high - low) for name, (low, high) in ranges.items() if low < high}
+    if len(widths) < 2:
+        return
+    widest, narrowest = max(widths, key=widths.__getitem__), min(widths, key=widths.__getitem__)
+    if widths[widest] < NARROWEST:
+        raise ModelError(
+            f"{path}: no joint turns by more than {widths[widest]:.3g} rad ({widest}): its angles were written in "
+            'radians and read as degrees: add <compiler angle="radian"/>'
+        )
+    if widths[narrowest] > WIDEST:
+        raise ModelError(
+            f"{path}: every limited joint turns by {widths[narrowest]:.3g} rad ({narrowest}) or more: its angles were "
+            'written in degrees and read as radians: remove angle="radian" from its <compiler>, or write radians'
+        )
 
 
 _tried: set[tuple[Path, bytes]] = set()

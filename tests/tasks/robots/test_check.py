@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,9 @@ import mujoco
 import pytest
 from gaitway_tasks.robots import ANYMAL_C, GO2, ROBOTS
 from gaitway_tasks.robots.check import check_robot
-from gaitway_tasks.robots.mjcf import ModelError
+from gaitway_tasks.robots.mjcf import ModelError, load_spec
 from gaitway_tasks.robots.robot import Robot
+from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main
 
@@ -74,12 +77,33 @@ def test_a_model_without_a_free_joint(tmp_path):
         check_robot(robot)
 
 
-def test_a_model_in_degrees(tmp_path):
-    spec = mujoco.MjSpec.from_file(str(GO2.mjcf))
-    spec.compiler.degree = True
-    (tmp_path / "robot.xml").write_text(GO2.mjcf.read_text().replace('angle="radian"', 'angle="degree"'))
-    with pytest.raises(ModelError, match=r"joint_limits of .*read as degrees"):
-        check_robot(GO2.replace(mjcf=tmp_path / "robot.xml"))
+def in_degrees(match: re.Match[str]) -> str:
+    return 'range="' + " ".join(f"{math.degrees(float(word)):.6g}" for word in match[1].split()) + '"'
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_a_model_in_another_unit_of_angles(tmp_path, name):
+    """Whatever reads a robot's file says so: it is told by the ranges alone."""
+    text, path = ROBOTS[name].mjcf.read_text(), tmp_path / "robot.xml"
+    path.write_text(text.replace('angle="radian"', 'angle="degree"'))
+    with pytest.raises(ModelError, match=r"radians and read as degrees"):
+        load_spec(path)
+    path.write_text(re.sub(r'range="([^"]*)"', in_degrees, text))
+    with pytest.raises(ModelError, match=r"degrees and read as radians"):
+        load_spec(path)
+    path.write_text(re.sub(r'range="([^"]*)"', in_degrees, text).replace('angle="radian"', 'angle="degree"'))
+    load_spec(path)
+
+
+@pytest.mark.parametrize("command", ["convert", "validate", "run", "twin"])
+def test_commands_that_take_a_model_refuse_another_unit(tmp_path, capsys, command):
+    path = str(tmp_path / "robot.xml")
+    Path(path).write_text(GO2.mjcf.read_text().replace('angle="radian"', 'angle="degree"'))
+    given = {"convert": [path, "--out", "robot.usd"], "twin": ["unitree-go2", "--model", path]}
+    if command not in given:
+        given[command] = [str(make_stand_bundle(tmp_path / "bundle", GO2)), "--model", path]
+    assert main([command, *given[command]]) == 2
+    assert "read as degrees" in capsys.readouterr().err
 
 
 def test_feet_that_cannot_touch_anything(tmp_path):
