@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
 
-from .usd import UsdError, body_inertials, compile_file
+from .source import SourceError
+from .usd import body_inertials, compile_file
 
 TOLERANCE = 1e-3
 """Largest difference between a loaded inertia or joint limit and the file's, as a part of the largest number."""
@@ -20,7 +21,7 @@ def robot_in(path: str | Path) -> Robot:
     """The robot in an MJCF or URDF file: every hinge is driven, with the gains of its position actuator, if it has one.
 
     Joints without one get drives without stiffness and damping, and no limit where the file has none. The default pose
-    is zero, or the nearest that joint limits allow. Raises :class:`UsdError` or
+    is zero, or the nearest that joint limits allow. Raises :class:`.source.SourceError` or
     :class:`gaitway_tasks.robots.mjcf.ModelError` for a file that is no walking robot.
     """
     from gaitway_tasks.robots.mjcf import effort_limits, position_gains
@@ -31,7 +32,7 @@ def robot_in(path: str | Path) -> Robot:
     efforts, gains = effort_limits(model, names), position_gains(model, names)
     if negative := next((each for each in zip(names, gains, strict=True) if min(each[1]) < 0.0), None):
         name, (kp, kd) = negative
-        raise UsdError(f"{path}: the actuator of {name!r} has kp={kp:g} and kv={kd:g}: neither may be below 0")
+        raise SourceError(f"{path}: the actuator of {name!r} has kp={kp:g} and kv={kd:g}: neither may be below 0")
     limits = [
         tuple(model.jnt_range[j].tolist()) if model.jnt_limited[j] else (-math.inf, math.inf)
         for j in range(1, model.njnt)
@@ -58,8 +59,8 @@ def robot_in(path: str | Path) -> Robot:
 def check_loaded(robot: Robot, physics: str) -> list[str]:
     """Load the converted ``robot`` in Isaac Lab 3.0 and compare masses, inertias and joint limits with the file's.
 
-    Returns a line on each. Raises :class:`gaitway_isaaclab.preflight.IsaacLabError` for masses, and :class:`UsdError`
-    for others that differ.
+    Returns a line on each. Raises :class:`gaitway_isaaclab.preflight.IsaacLabError` for masses, and
+    :class:`.source.SourceError` for others that differ.
     """
     from . import compat
     from .walk import Walk
@@ -96,7 +97,7 @@ def _largest(pairs: dict[str, Any], what: str) -> float:
     for name, (found, expected) in pairs.items():
         off = float(np.abs(found - expected).max() / np.abs(expected).max())
         if not off <= TOLERANCE:
-            raise UsdError(
+            raise SourceError(
                 f"the simulator loaded the {what} {name} as {found.tolist()}, the file has {expected.tolist()}"
             )
         worst = max(worst, off)

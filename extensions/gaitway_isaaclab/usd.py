@@ -11,17 +11,18 @@ The module is a program too, ``usd.py DESCRIPTION FILE``, for processes in which
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
+
+from gaitway_isaaclab.source import Inertial, SourceError, check_inertials, check_sayable, compiled, matrix, read_spec
 
 if TYPE_CHECKING:
     import mujoco
@@ -33,48 +34,26 @@ Simulators refuse links without mass. Mass, centre of mass and inertia of the tw
 """
 
 
-class UsdError(UserError):
+class UsdError(SourceError):
     """A robot that cannot be written as USD, or a missing library, with the fix."""
 
 
-@dataclass(frozen=True)
-class Inertial:
-    """Mass [kg], centre of mass in the body frame [m], inertia about it in the axes of the body frame [kg m^2]."""
-
-    mass: float
-    com: np.ndarray
-    inertia: np.ndarray
-
-    def moved(self, position: np.ndarray, rotation: np.ndarray) -> Inertial:
-        """Body as seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
-        return Inertial(self.mass, position + rotation @ self.com, rotation @ self.inertia @ rotation.T)
-
-    def about(self, point: np.ndarray) -> np.ndarray:
-        """Inertia about ``point`` (3,), shape (3, 3)."""
-        offset = self.com - point
-        return self.inertia + self.mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
-
-    def minus(self, other: Inertial) -> Inertial:
-        """This body without ``other``, both in the same frame."""
-        mass = self.mass - other.mass
-        com = (self.mass * self.com - other.mass * other.com) / mass
-        return Inertial(mass, com, self.about(com) - other.about(com))
-
-    def principal(self) -> tuple[np.ndarray, np.ndarray]:
-        """Principal moments (3,) and the right-handed axes they belong to, as columns, shape (3, 3)."""
-        moments, axes = np.linalg.eigh(self.inertia)
-        axes[:, 2] *= np.sign(np.linalg.det(axes))
-        return moments, axes
-
-
-def write_usd(robot: Robot, path: str | Path) -> Path:
+def write_usd(robot: Robot, path: str | Path, *, rename: bool = False) -> Path:
     """Write ``robot`` to ``path`` (``.usd``, ``.usda`` or ``.usdc``) and return it.
 
+    Names that a USD cannot have are refused, or written as :func:`renamed` says with ``rename``.
     Raises :class:`UsdError` when usd-core or MuJoCo is missing, and for unsupported parts of the MJCF: joints
     other than hinges, a base that is fixed to the world, colliders other than primitive shapes and meshes.
     Meshes collide as their convex hulls, as in MuJoCo.
     """
     model = _compile(robot)
+    new = renamed(model)
+    if new and not rename:
+        old, better = next(iter(new.items()))
+        raise UsdError(
+            f"{robot.mjcf} cannot be written as USD: {old!r} is no name that it can have or has not yet: names are "
+            f"letters, digits and _, no digit first. Call it {better!r}"
+        )
     try:
         from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics
     except ImportError as error:
@@ -91,13 +70,15 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
     UsdGeom.SetStageUpAxis(stage, UsdGeom.Tokens.z)
     UsdGeom.SetStageMetersPerUnit(stage, 1.0)
     UsdPhysics.SetStageKilogramsPerUnit(stage, 1.0)
-    root = UsdGeom.Xform.Define(stage, "/" + "".join(c if c.isalnum() else "_" for c in robot.name))
+    root = UsdGeom.Xform.Define(stage, f"/{_identifier(robot.name)}")
     stage.SetDefaultPrim(root.GetPrim())
 
     inertials = body_inertials(model)
     places = _places(model)
+    names = {body: model.body(body).name for body in range(1, model.nbody)}
+    paths = {body: root.GetPath().AppendChild(new.get(name, name)) for body, name in names.items()}
     for body in range(1, model.nbody):
-        prim = UsdGeom.Xform.Define(stage, root.GetPath().AppendChild(model.body(body).name))
+        prim = UsdGeom.Xform.Define(stage, paths[body])
         position, rotation = places[body]
         _place(prim, position, rotation)
         UsdPhysics.RigidBodyAPI.Apply(prim.GetPrim())
@@ -114,11 +95,38 @@ def write_usd(robot: Robot, path: str | Path) -> Path:
         mass.CreateDiagonalInertiaAttr(Gf.Vec3f(*moments.tolist()))
         mass.CreatePrincipalAxesAttr(_quatf(axes))
         _shapes(stage, prim.GetPath(), robot, model, body)
+    for one, other in _filtered(model):
+        pairs = UsdPhysics.FilteredPairsAPI.Apply(stage.GetPrimAtPath(paths[one]))
+        pairs.CreateFilteredPairsRel().AddTarget(paths[other])
     joints = UsdGeom.Scope.Define(stage, root.GetPath().AppendChild("joints")).GetPath()
     for body in range(2, model.nbody):
-        _joint(stage, root.GetPath(), joints, robot, model, body)
+        _joint(stage, paths, joints, new, robot, model, body)
     stage.GetRootLayer().Export(str(path))
     return path
+
+
+def renamed(model: mujoco.MjModel) -> dict[str, str]:
+    """Names of bodies and joints that a USD cannot have, each with the one that it gets."""
+    found: dict[str, str] = {}
+    bodies = [model.body(body).name for body in range(1, model.nbody)]
+    joints = [model.joint(joint).name for joint in range(1, model.njnt)]
+    for names, reserved in ((bodies, ("joints", "materials")), (joints, ())):
+        taken = {*reserved, *(name for name in names if _identifier(name) == name)}
+        for name in names:
+            if _identifier(name) == name and name not in reserved:
+                continue
+            new = _identifier(name)
+            while new in taken:
+                new += "_"
+            taken.add(new)
+            found[name] = new
+    return found
+
+
+def _identifier(name: str) -> str:
+    """``name`` as OpenUSD's identifiers are: ASCII letters, digits and underscores, no digit first."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"_{plain}" if not plain or plain[0].isdigit() else plain
 
 
 def described(robot: Robot) -> dict[str, Any]:
@@ -162,33 +170,45 @@ def robot_of(description: dict[str, Any]) -> Robot:
 
 
 def body_inertials(model: mujoco.MjModel) -> list[Inertial]:
-    """Mass properties per body of ``model`` as the USD has them: massless bodies given a share of their parent's."""
-    found = []
-    for body in range(model.nbody):
-        axes = _matrix(model.body_iquat[body])
-        found.append(
-            Inertial(
-                float(model.body_mass[body]),
-                model.body_ipos[body].copy(),
-                axes @ np.diag(model.body_inertia[body]) @ axes.T,
-            )
-        )
-    for body in range(2, model.nbody):
-        if found[body].mass > 0.0:
-            continue
-        parent = int(model.body_parentid[body])
-        mass = MASSLESS_SHARE * found[parent].mass
+    """Mass properties per body of ``model`` as the USD has them: massless bodies given a share of a neighbour's."""
+    found = [compiled(model, body) for body in range(model.nbody)]
+    waiting = [body for body in range(1, model.nbody) if found[body].mass == 0.0]
+    while waiting:
+        shared = next((pair for body in waiting if (pair := (body, _donor(model, found, body)))[1]), None)
+        if shared is None:
+            name = model.body(waiting[0]).name
+            raise UsdError(f"body {name!r} has no mass, nor has any that is fixed to it: give it an inertial")
+        body, donor = shared
+        mass = MASSLESS_SHARE * found[donor].mass
         radius = max((float(model.geom_rbound[geom]) for geom in _geoms(model, body)), default=0.01)
         found[body] = Inertial(mass, np.zeros(3), 0.4 * mass * radius**2 * np.eye(3))
-        rest = found[parent].minus(found[body].moved(model.body_pos[body], _matrix(model.body_quat[body])))
+        rest = found[donor].minus(found[body].moved(*_seen_from(model, donor, body)))
         moments = rest.principal()[0]
         if moments[0] <= 0.0 or moments[0] + moments[1] < moments[2]:
             raise UsdError(
-                f"body {model.body(body).name!r} has no mass and its parent {model.body(parent).name!r} too little "
-                "inertia to give it some: give it an inertial in the MJCF"
+                f"body {model.body(body).name!r} has no mass and {model.body(donor).name!r}, which is fixed to it, too "
+                "little inertia to give it some: give it an inertial"
             )
-        found[parent] = rest
+        found[donor] = rest
+        waiting.remove(body)
     return found
+
+
+def _donor(model: mujoco.MjModel, found: list[Inertial], body: int) -> int:
+    """A body with mass that is fixed to ``body``; 0 if there is none yet."""
+    parent = int(model.body_parentid[body])
+    if not model.body_jntnum[body] and found[parent].mass > 0.0:
+        return parent
+    children = np.flatnonzero((model.body_parentid == body) & (model.body_jntnum == 0)).tolist()
+    return next((child for child in children if child != body and found[child].mass > 0.0), 0)
+
+
+def _seen_from(model: mujoco.MjModel, donor: int, body: int) -> tuple[np.ndarray, np.ndarray]:
+    """Position and rotation of ``body``'s frame in that of ``donor``, its parent or a child."""
+    if model.body_parentid[body] == donor:
+        return model.body_pos[body], matrix(model.body_quat[body])
+    turn = matrix(model.body_quat[donor]).T
+    return -turn @ model.body_pos[donor], turn
 
 
 def _compile(robot: Robot) -> mujoco.MjModel:
@@ -206,25 +226,19 @@ def _compile(robot: Robot) -> mujoco.MjModel:
 
 
 def compile_file(path: Path) -> mujoco.MjModel:
-    """The model of an MJCF, or of a URDF with its first link free to move; the first body is the base.
+    """The model of a file that :func:`.source.read_spec` reads; the first body is the base.
 
-    Links of a URDF that are fixed to others stay bodies. Meshes called ``package://NAME/...`` are looked for beside the
-    file and above it. Raises :class:`UsdError` for what a USD of a walking robot cannot say.
+    Raises :class:`.source.SourceError` for what a USD of a walking robot cannot say.
     """
     try:
         import mujoco
-        from gaitway_tasks.robots.mjcf import compile_spec, load_spec
+        from gaitway_tasks.robots.mjcf import compile_spec
     except ImportError as error:
         raise UsdError("reading an MJCF needs MuJoCo, which is not installed: pip install mujoco") from error
-    spec = load_spec(path)
-    where = f"{path} cannot be written as USD"
-    if path.suffix.lower() == ".urdf":
-        spec.compiler.fusestatic = False
-        for mesh in spec.meshes:
-            mesh.file = _in_package(path, mesh.file)
-        if len(spec.bodies) > 1 and not spec.bodies[1].joints:
-            spec.bodies[1].add_freejoint()
+    spec, where = read_spec(path), f"{path} cannot be written as USD"
+    check_sayable(spec, where)
     model = compile_spec(spec, path)
+    check_inertials(path, model)
     if model.nbody < 2 or model.body_jntnum[1] != 1 or model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
         raise UsdError(f"{where}: its first body needs a free joint and no other: add <freejoint/> to it")
     base = model.body(1).name
@@ -245,27 +259,45 @@ def compile_file(path: Path) -> mujoco.MjModel:
     return model
 
 
-def _in_package(urdf: Path, file: str) -> str:
-    """The file of a mesh that a URDF calls ``package://NAME/REST``: REST below a folder that holds the URDF."""
-    if not file.startswith("package://"):
-        return file
-    rest = file.removeprefix("package://").partition("/")[2]
-    for folder in urdf.absolute().parents:
-        if (folder / rest).is_file():
-            return str(folder / rest)
-    raise UsdError(f"{urdf}: the mesh {file} is in no folder above the file: there is no {rest}")
-
-
 def _geoms(model: mujoco.MjModel, body: int) -> range:
     return range(model.body_geomadr[body], model.body_geomadr[body] + model.body_geomnum[body])
 
 
 def _collides_with_itself(model: mujoco.MjModel) -> bool:
     """True if geoms of any two bodies may collide. An articulation has one switch for all of them."""
-    types, masks, bodies = model.geom_contype, model.geom_conaffinity, model.geom_bodyid
-    pairs = (types[:, None] & masks[None, :]) | (types[None, :] & masks[:, None])
-    apart = model.body_weldid[bodies][:, None] != model.body_weldid[bodies][None, :]
-    return bool((pairs.astype(bool) & apart).any())
+    apart = model.body_weldid[model.geom_bodyid][:, None] != model.body_weldid[model.geom_bodyid][None, :]
+    return bool((_may_collide(model) & apart).any())
+
+
+def _may_collide(model: mujoco.MjModel) -> np.ndarray:
+    """Pairs of geoms that contype and conaffinity let collide, (G, G)."""
+    types, masks = model.geom_contype, model.geom_conaffinity
+    return ((types[:, None] & masks[None, :]) | (types[None, :] & masks[:, None])).astype(bool)
+
+
+def _filtered(model: mujoco.MjModel) -> list[tuple[int, int]]:
+    """Pairs of bodies that MuJoCo lets pass through each other, where the articulation collides with itself.
+
+    They are excluded by name, their geoms' bits do not meet, they are welded together, or one is welded to a body that
+    a joint joins to the other. Simulators leave out bodies that share a joint themselves.
+    """
+    if not _collides_with_itself(model):
+        return []
+    weld, allowed = model.body_weldid, _may_collide(model)
+    excluded = {(int(sign) >> 16, int(sign) & 0xFFFF) for sign in model.exclude_signature}
+    colliders = {
+        body: [geom for geom in _geoms(model, body) if model.geom_contype[geom] or model.geom_conaffinity[geom]]
+        for body in range(1, model.nbody)
+    }
+    found = []
+    for one, other in itertools.combinations([body for body, geoms in colliders.items() if geoms], 2):
+        above = [weld[model.body_parentid[weld[body]]] for body in (one, other)]
+        near = weld[one] == weld[other] or above[1] == weld[one] or above[0] == weld[other]
+        named = (one, other) in excluded or (other, one) in excluded
+        meet = allowed[np.ix_(colliders[one], colliders[other])].any()
+        if model.body_parentid[other] != one and (near or named or not meet):
+            found.append((one, other))
+    return found
 
 
 def _places(model: mujoco.MjModel) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -273,32 +305,34 @@ def _places(model: mujoco.MjModel) -> list[tuple[np.ndarray, np.ndarray]]:
     places = [(np.zeros(3), np.eye(3))] * 2  # the world and the base
     for body in range(2, model.nbody):
         position, rotation = places[model.body_parentid[body]]
-        places.append((position + rotation @ model.body_pos[body], rotation @ _matrix(model.body_quat[body])))
+        places.append((position + rotation @ model.body_pos[body], rotation @ matrix(model.body_quat[body])))
     return places
 
 
-def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjModel, body: int) -> None:
+def _joint(
+    stage: Any, paths: dict[int, Any], joints: Any, new: dict[str, str], robot: Robot, model: mujoco.MjModel, body: int
+) -> None:
     """The joint between ``body`` and its parent: a hinge about the x axis of the joint frames, or fixed."""
     from pxr import Gf, Sdf, UsdPhysics
 
-    name = model.body(body).name
     anchor, axes = np.zeros(3), np.eye(3)
     prim: Any
     if not model.body_jntnum[body]:
-        prim = UsdPhysics.FixedJoint.Define(stage, joints.AppendChild(f"{name}_fixed"))
+        prim = UsdPhysics.FixedJoint.Define(stage, joints.AppendChild(f"{paths[body].name}_fixed"))
     else:
         joint = int(model.body_jntadr[body])
         dof = int(model.jnt_dofadr[joint])
+        name = model.joint(joint).name
         anchor, axes = model.jnt_pos[joint], _frame_about(model.jnt_axis[joint])
-        prim = UsdPhysics.RevoluteJoint.Define(stage, joints.AppendChild(model.joint(joint).name))
+        prim = UsdPhysics.RevoluteJoint.Define(stage, joints.AppendChild(new.get(name, name)))
         prim.CreateAxisAttr("X")
         if model.jnt_limited[joint]:
             lower, upper = np.degrees(model.jnt_range[joint])
             prim.CreateLowerLimitAttr(float(lower))
             prim.CreateUpperLimitAttr(float(upper))
         armature = float(model.dof_armature[dof])
-        if model.joint(joint).name in robot.joint_names:
-            law = robot.joint_actuators[robot.joint_names.index(model.joint(joint).name)]
+        if name in robot.joint_names:
+            law = robot.joint_actuators[robot.joint_names.index(name)]
             armature = armature if law.armature is None else law.armature
             drive = UsdPhysics.DriveAPI.Apply(prim.GetPrim(), "angular")
             drive.CreateTypeAttr("force")
@@ -321,9 +355,9 @@ def _joint(stage: Any, root: Any, joints: Any, robot: Robot, model: mujoco.MjMod
             ("mjc:damping", damping),
         ):
             prim.GetPrim().CreateAttribute(attribute, Sdf.ValueTypeNames.Float).Set(value)
-    prim.CreateBody0Rel().SetTargets([root.AppendChild(model.body(int(model.body_parentid[body])).name)])
-    prim.CreateBody1Rel().SetTargets([root.AppendChild(name)])
-    turned = _matrix(model.body_quat[body])
+    prim.CreateBody0Rel().SetTargets([paths[int(model.body_parentid[body])]])
+    prim.CreateBody1Rel().SetTargets([paths[body]])
+    turned = matrix(model.body_quat[body])
     prim.CreateLocalPos0Attr(Gf.Vec3f(*(model.body_pos[body] + turned @ anchor).tolist()))
     prim.CreateLocalRot0Attr(_quatf(turned @ axes))
     prim.CreateLocalPos1Attr(Gf.Vec3f(*anchor.tolist()))
@@ -365,7 +399,7 @@ def _shapes(stage: Any, body_path: Any, robot: Robot, model: mujoco.MjModel, bod
                 f"{robot.mjcf}: a collider of body {model.body(body).name!r} is a {kind.name[7:].lower()}; "
                 "use spheres, capsules, cylinders, boxes and meshes"
             )
-        _place(shape, model.geom_pos[geom], _matrix(model.geom_quat[geom]), scale)
+        _place(shape, model.geom_pos[geom], matrix(model.geom_quat[geom]), scale)
         shape.CreateDisplayColorAttr([Gf.Vec3f(*model.geom_rgba[geom][:3].tolist())])
         if geom in seen:
             continue
@@ -429,14 +463,6 @@ def _frame_about(axis: np.ndarray) -> np.ndarray:
     cross, cosine = np.cross(x, axis), float(x @ axis)
     skew = np.cross(np.eye(3), cross)
     return np.eye(3) + skew + skew @ skew / (1.0 + cosine)
-
-
-def _matrix(quat_wxyz: np.ndarray) -> np.ndarray:
-    import mujoco
-
-    flat = np.empty(9)
-    mujoco.mju_quat2Mat(flat, quat_wxyz)
-    return flat.reshape(3, 3)
 
 
 def _quaternion(rotation: np.ndarray) -> list[float]:

@@ -94,7 +94,8 @@ class IsaacLab(Backend):
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
         from gaitway_isaaclab.own_robot import check_loaded, robot_in
-        from gaitway_isaaclab.usd import write_usd
+        from gaitway_isaaclab.source import left_out
+        from gaitway_isaaclab.usd import compile_file, renamed, write_usd
 
         from ..runs.files import make_folder
 
@@ -102,8 +103,16 @@ class IsaacLab(Backend):
         make_folder(out.absolute().parent)
         # Isaac Lab must be the first to import pxr, with which the file is written.
         lines = [] if engine is None else check_loaded(robot, engine)
-        write_usd(robot, out)
-        yield f"{out}: {len(robot.body_names)} bodies, {len(robot.joint_names)} joints, base {robot.base_name}"
+        write_usd(robot, out, rename=True)
+        model = compile_file(source)
+        yield (
+            f"{out}: {len(robot.body_names)} bodies, {len(robot.joint_names)} joints, base {robot.base_name}, "
+            f"{model.body_mass.sum():.6g} kg"
+        )
+        for old, new in renamed(model).items():
+            yield f"renamed: {old} is {new}, since names in a USD are letters, digits and _, no digit first"
+        if lost := left_out(source):
+            yield f"left out: {lost}"
         for line in lines:
             yield f"{engine}: {line}"
 

@@ -22,6 +22,8 @@ LEVELS = 200
 """Most elements within each other."""
 CELLS = 2**26
 """Most cells of a height field, and pixels of a texture."""
+URDF_ELEMENTS = ("link", "joint", "material", "mujoco")
+"""Elements of a URDF's robot that MuJoCo reads; ``<gazebo>``, ``<ros2_control>`` and others are other programs'."""
 ARENA_BYTES = 4 * GIB
 """Most memory that a file reserves for its simulation."""
 SIZES = 10_000_000
@@ -87,17 +89,19 @@ class _Walk:
         content = read_bytes(path, MODEL_BYTES)
         plain = _without_comments(content, path)
         parser = expat.ParserCreate("utf-8")  # as MuJoCo, whatever the file says of itself
-        stack = [copies]
+        stack, names = [copies], [""]
         included: list[tuple[str, float]] = []
 
         def start(name: str, attributes: Mapping[str, str]) -> None:
             if len(stack) > LEVELS:
                 raise FileError(path, f"more than {LEVELS} elements within each other")
+            names[len(stack) :] = [name]
+            foreign = names[1] == "robot" and len(names) > 2 and names[2] not in URDF_ELEMENTS
             try:
-                times = self._element(name, attributes)
+                times = 1.0 if foreign else self._element(name, attributes)
             except FileError as error:
                 raise FileError(path, f"{error.reason} in line {parser.CurrentLineNumber}") from None
-            if name in ("include", "model") and (file := attributes.get("file")) is not None:
+            if name in ("include", "model") and not foreign and (file := attributes.get("file")) is not None:
                 included.append((file, stack[-1]))
             stack.append(stack[-1] * times)
             self.elements += stack[-1]

@@ -157,13 +157,15 @@ class Episodes:
 
     def _observe(self, first: Tensor) -> Observation:
         with one_pass(self.world):
-            return {name: group.append(group.frame(), first) for name, group in self.managers.observations.items()}
+            return {
+                name: group.append(group.finite_frame(), first) for name, group in self.managers.observations.items()
+            }
 
     def _final_observation(self, env_ids: Tensor) -> Observation:
         final = {}
         with one_pass(self.world):
             for name, group in self.managers.observations.items():
-                seen = group.peek(group.frame(env_ids), env_ids)
+                seen = group.peek(group.finite_frame(env_ids), env_ids)
                 final[name] = seen.new_zeros(self.world.num_envs, group.dim).index_copy_(0, env_ids, seen)
         return final
 

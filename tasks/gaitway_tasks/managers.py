@@ -58,7 +58,10 @@ def value_of(kind: str, name: str, term: Any, world: World, *args: Tensor, ndim:
 
 def _not_finite(kind: str, terms: Iterable[tuple[str, Any, Tensor]], world: World) -> TermError:
     """The first of ``terms``, each a name, a term and its values (N, ...), that has a number which is not finite."""
-    name, term, values = next(each for each in terms if not each[2].isfinite().all())
+    found = next((each for each in terms if not each[2].isfinite().all()), None)
+    if found is None:
+        return TermError(f"{kind}s are too large for a float32 once they are scaled or weighted")
+    name, term, values = found
     place = (~values.isfinite()).nonzero()[0].tolist()
     where = f"{getattr(term.func, '__module__', '')}:{getattr(term.func, '__name__', 'callable')}"
     entry = f", column {place[1]}" if place[1:] else ""
@@ -121,11 +124,7 @@ class ObservationManager:
 
     def frame(self, rows: Tensor | None = None) -> Tensor:
         """The current values of all terms, with noise, clip and scale, (N, frame_dim), or only some rows of it."""
-        parts = self._parts()
-        frame = torch.cat(parts, 1)
-        if not all_finite(frame):
-            valued = zip(self.group.terms.items(), parts, strict=True)
-            raise _not_finite("observation", ((name, term, part) for (name, term), part in valued), self.world)
+        frame = torch.cat(self._parts(), 1)
         noise = torch.rand(frame.shape, generator=self.generator, device=frame.device) if self.noisy else frame
         if rows is not None:
             frame, noise = frame.index_select(0, rows), noise.index_select(0, rows)
@@ -135,6 +134,14 @@ class ObservationManager:
             named = zip(self.dims, frame.split(list(self.dims.values()), 1), strict=True)
             frame = torch.cat([p.clamp(*self.clips[k]) if k in self.clips else p for k, p in named], 1)
         return frame * self.scale if self.scaled else frame
+
+    def finite_frame(self, rows: Tensor | None = None) -> Tensor:
+        """As :meth:`frame`; raises :class:`TermError` for a number that is not finite."""
+        frame = self.frame(rows)
+        if not all_finite(frame):
+            valued = zip(self.group.terms.items(), self._parts(), strict=True)
+            raise _not_finite("observation", ((name, term, part) for (name, term), part in valued), self.world)
+        return frame
 
     def append(self, frame: Tensor, first: Tensor | None = None) -> Tensor:
         """Push ``frame`` into the history and return the observation (N, dim).

@@ -1,6 +1,7 @@
 """One row makes an algorithm: what rows name exists, and an algorithm from outside trains by the command."""
 
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +33,8 @@ def test_the_registry_is_light():
     assert {name for name in loaded if name.startswith("gaitway_agents.")} == {"gaitway_agents.registry"}
 
 
-COMMAND = """
-import sys
+COMMANDS = """
+import contextlib, io, json, sys
 from gaitway_agents.registry import ENVIRONMENTS, Algorithm
 
 ENVIRONMENTS["coin"] = Algorithm(
@@ -42,29 +43,33 @@ ENVIRONMENTS["coin"] = Algorithm(
 )
 from gaitway.cli import main
 
-sys.exit(main(sys.argv[1:]))
+done = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        done.append((main(words), out, err))
+print(json.dumps([(code, out.getvalue(), err.getvalue()) for code, out, err in done]))
 """
-
-
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-c", COMMAND, *map(str, words)], capture_output=True, text=True, cwd=HERE, timeout=600
-    )
 
 
 @pytest.mark.slow
 def test_an_algorithm_is_one_file_and_one_row(tmp_path):
-    sizes = ["num_envs=4", "total_steps=400", "evaluation_episodes=2", "agent.bias=0.6"]
-    done = command("train", "cartpole", "--agent", "coin", "--out", tmp_path / "run", "--quiet", *sizes)
+    run, other = str(tmp_path / "run"), str(tmp_path / "other")
+    coin, sizes = ["--agent", "coin"], ["num_envs=4", "total_steps=400", "evaluation_episodes=2", "agent.bias=0.6"]
+    words = (
+        ["train", "cartpole", *coin, "--out", run, "--quiet", *sizes],
+        ["train", "cartpole", *coin, "--out", run, "--resume", "total_steps=800"],
+        ["list", "agents"],
+        ["train", "pendulum", *coin, "--out", other],
+        ["train", "cartpole", *coin, "agent.side=1", "--out", other],
+    )
+    command = [sys.executable, "-c", COMMANDS, json.dumps(words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=HERE, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "over 2 deterministic episodes" in done.stdout
+    trained, resumed, (_, listed, _), refused, wrong = json.loads(done.stdout)
+    assert trained[0] == 0 and "over 2 deterministic episodes" in trained[1], trained
     config = (tmp_path / "run/config.yaml").read_text()
     assert "algorithm: coin" in config and "kind: CoinConfig" in config and "bias: 0.6" in config
-    again = command("train", "cartpole", "--agent", "coin", "--out", tmp_path / "run", "--resume", "total_steps=800")
-    assert again.returncode == 0 and "finished: 800 steps" in again.stdout, again.stderr
-    listed = command("list", "agents").stdout
+    assert resumed[0] == 0 and "finished: 800 steps" in resumed[1], resumed
     assert "coin" in listed and "tosses a coin" in listed
-    refused = command("train", "pendulum", "--agent", "coin", "--out", tmp_path / "other")
-    assert refused.returncode == 2 and "agent 'coin' cannot act in Box" in refused.stderr
-    wrong = command("train", "cartpole", "--agent", "coin", "agent.side=1", "--out", tmp_path / "other")
-    assert wrong.returncode == 2 and "unknown key 'agent.side'" in wrong.stderr
+    assert refused[0] == 2 and "agent 'coin' cannot act in Box" in refused[2]
+    assert wrong[0] == 2 and "unknown key 'agent.side'" in wrong[2]

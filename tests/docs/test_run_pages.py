@@ -34,7 +34,7 @@ from .small import MAY_SAY_NO, small, why_not
 from .workshop import ROBOT, build
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The workshop, built by the first worker that needs it."""
 

@@ -52,9 +52,8 @@ def mujoco(name, preset=None, *, random_everything=False):
 
 
 QUIET = 40  # length of the episodes that are compared with an endless twin's
-BLIND = ("velocity-flat-anymal-c-blind", "velocity-flat-g1-29dof-blind")
-"""Of those whose observations leave out what a robot cannot measure: they differ from each other by the robot alone."""
-FLAT = [name for name in task_names() if "-flat-" in name and (name in BLIND or not name.endswith("-blind"))]
+FLAT = [name for name in task_names() if "-flat-" in name and not name.endswith("-blind")]
+"""What blind tasks leave out is in the last two below."""
 FACTORIES = {name: mujoco(name) for name in FLAT} | {
     "tiles": mujoco("velocity-rough-anymal-c"),
     "cpu-preset": mujoco("velocity-flat-anymal-c-blind", "cpu"),
@@ -62,31 +61,36 @@ FACTORIES = {name: mujoco(name) for name in FLAT} | {
 }
 
 
-@pytest.fixture(params=FACTORIES, scope="module")
-def make(request):
-    return FACTORIES[request.param]
+KINDS = ("velocity-flat-anymal-c", "velocity-flat-g1", "tiles", "cpu-preset", "everything-random")
+"""Of each kind one: between robots of a kind only the task differs, not what steps it."""
+each_kind = pytest.mark.parametrize("make", [FACTORIES[name] for name in KINDS], ids=KINDS)
 
 
-def test_shapes_and_types(make):
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_shapes_and_endings(make):
+    """And the whole state of each robot, which its twin is given in every step."""
     conformance.check_shapes_and_types(make)
-
-
-def test_results_are_not_overwritten(make):
-    conformance.check_results_are_not_overwritten(make)
-
-
-def test_bad_use_is_refused(make):
-    conformance.check_bad_use_is_refused(make)
-
-
-def test_time_limit_is_exact(make):
-    conformance.check_time_limit_is_exact(make)
-
-
-def test_endings(make):
     conformance.check_endings(make, violent=make.violence, steps=100, episode_length=QUIET)
 
 
+@each_kind
+@pytest.mark.parametrize(
+    "check",
+    [
+        conformance.check_results_are_not_overwritten,
+        conformance.check_bad_use_is_refused,
+        conformance.check_time_limit_is_exact,
+        conformance.check_seeds,
+        conformance.check_state_round_trip,
+        conformance.check_threads_do_not_matter,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_it_keeps_the_contract(check, make):
+    check(make)
+
+
+@each_kind
 def test_final_observations_and_accounts_are_true(make):
     env = make(8, episode_length=QUIET)
     group = env.managers.observations["policy"]
@@ -100,18 +104,6 @@ def test_final_observations_and_accounts_are_true(make):
 
     script = conformance.actions(env, 3 * QUIET, scale=make.violence)
     assert conformance.check_transitions(env, follows, script) >= 16
-
-
-def test_seeds(make):
-    conformance.check_seeds(make)
-
-
-def test_state_round_trip(make):
-    conformance.check_state_round_trip(make)
-
-
-def test_threads_do_not_matter(make):
-    conformance.check_threads_do_not_matter(make)
 
 
 def test_gymnasium_makes_it_by_name_alone():

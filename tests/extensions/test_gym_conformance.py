@@ -73,7 +73,7 @@ def test_bad_use_is_refused(make):
     conformance.check_bad_use_is_refused(make)
 
 
-@pytest.mark.parametrize("name", ["pendulum-envpool", "pendulum-gymnasium", "breakout", "breakout-ram"])
+@pytest.mark.parametrize("name", ["pendulum-envpool", "pendulum-gymnasium", "breakout-ram"])
 def test_time_limit_is_exact(name):
     conformance.check_time_limit_is_exact(FACTORIES[name])
 

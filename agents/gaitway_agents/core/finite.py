@@ -32,7 +32,9 @@ def check_given(rewards: Tensor, observations: Mapping[str, Tensor]) -> None:
             place = (~value.isfinite()).nonzero()[0].tolist()
             entry = f" at index {tuple(place[2:])}" if place[2:] else ""
             step = f" in step {place[0]} of the rollout" if len(value) > 1 else ""
-            raise BrokenRolloutError(f"the {name} of environment {place[1]}{entry} is {float(value[tuple(place)])}{step}")
+            raise BrokenRolloutError(
+                f"the {name} of environment {place[1]}{entry} is {float(value[tuple(place)])}{step}"
+            )
 
 
 def first_bad(policy: nn.Module, batch: Batch) -> str:

@@ -16,7 +16,15 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_tasks.ground import LEVEL, Ground
-from gaitway_tasks.robots.mjcf import ModelError, add_ground, check_joints, ground_geoms, load_spec, strip_visuals
+from gaitway_tasks.robots.mjcf import (
+    ModelError,
+    add_ground,
+    check_joints,
+    check_meshes,
+    ground_geoms,
+    load_spec,
+    strip_visuals,
+)
 
 from .alignment import BaseFrame
 from .stage import dress_ground, set_stage
@@ -288,6 +296,7 @@ def set_world(spec: Any, ground: Ground) -> None:
 
 def compile_robot(spec: Any, path: Path) -> mujoco.MjModel:
     """Compile; an error fits on one line and names the file."""
+    check_meshes(spec, path)
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:

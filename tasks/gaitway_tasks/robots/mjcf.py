@@ -29,6 +29,8 @@ NARROWEST, WIDEST = 0.4, 8.0 * math.pi
 
 Three half turns each way, as ANYbotics writes for no limit, are .33 rad if they are taken for degrees.
 """
+MESHES = (".stl", ".obj", ".msh")
+"""Endings of mesh files that MuJoCo reads."""
 COMPILER_BYTES = 4 * GIB
 """Most memory that MuJoCo may take for a robot and its meshes."""
 
@@ -65,6 +67,40 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
         raise ModelError(f"{path} is not a valid MJCF: {one_line(error)}") from error
     _check_unit(spec, path)
     return spec
+
+
+def check_meshes(spec: mujoco.MjSpec, path: Path) -> None:
+    """Read what MuJoCo does not of a model's mesh files, or raise :class:`ModelError` with what they are instead."""
+    for mesh in spec.meshes:
+        file = path.absolute().parent / spec.meshdir / mesh.file
+        if not mesh.file or "://" in mesh.file or not file.is_file():  # MuJoCo says which one is not there
+            continue
+        with file.open("rb") as content:
+            start = content.read(1024).lstrip()
+        if start.startswith(b"version https://git-lfs"):
+            raise ModelError(f"{file} is a pointer of Git LFS, not the mesh: run git lfs pull in its repository")
+        if start[:200].lower().startswith((b"<!doctype html", b"<html")):
+            raise ModelError(f"{file} is a web page, not the mesh: download the raw file")
+        if file.suffix.lower() not in MESHES:
+            raise ModelError(
+                f"{file}: MuJoCo reads {', '.join(MESHES)} and no {file.suffix or 'file without an ending'}: convert "
+                "it to STL or OBJ, with Blender or trimesh for example"
+            )
+        if file.suffix.lower() == ".stl" and start.startswith(b"solid") and b"facet" in start:
+            _read_text_stl(mesh, read_bytes(file, MODEL_BYTES), file)
+
+
+def _read_text_stl(mesh: mujoco.MjsMesh, content: bytes, file: Path) -> None:
+    """Give a mesh the triangles of an STL in text, of which MuJoCo reads the binary kind only."""
+    try:
+        rows = [line.split()[1:4] for line in content.decode("utf-8", "replace").splitlines() if "vertex" in line]
+        corners = np.array(rows, float).reshape(-1, 9)
+    except ValueError:
+        raise ModelError(f"{file} is a damaged STL in text: a triangle has three lines 'vertex x y z'") from None
+    vertices, faces = np.unique(corners.reshape(-1, 3), axis=0, return_inverse=True)
+    mesh.name = mesh.name or file.stem
+    mesh.file = ""
+    mesh.uservert, mesh.userface = vertices.ravel().tolist(), faces.ravel().tolist()
 
 
 def _check_unit(spec: mujoco.MjSpec, path: Path) -> None:
@@ -281,6 +317,7 @@ def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
 
 def compile_spec(spec: mujoco.MjSpec, path: str | Path) -> mujoco.MjModel:
     """Compile; an error such as a missing mesh names the file."""
+    check_meshes(spec, Path(path))
     try:
         return spec.compile()
     except (ValueError, mujoco.FatalError) as error:

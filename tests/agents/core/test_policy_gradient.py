@@ -17,7 +17,7 @@ from gaitway_agents.presets import IMPALA, REINFORCE, TRPO, VPG, PPOConfig
 from gaitway_agents.rollout import EnvRollout
 from gymnasium import spaces
 from on_policy import on_policy_trainer
-from probe_worlds import GAMMA, every_probe, solve, telling_probes
+from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
 
@@ -111,13 +111,9 @@ def test_a_critic_that_shares_its_encoder_is_refused():
 
 
 @every_probe
-def test_probes_of_the_policy_gradient(probe):
-    solve(probe, VPG_SMALL, 60)
-
-
-@telling_probes
-def test_probes_of_reinforce(probe):
-    solve(probe, REINFORCE_SMALL, 60)
+@pytest.mark.parametrize("config", [VPG_SMALL, REINFORCE_SMALL], ids=["vpg", "reinforce"])
+def test_probes(config, probe):
+    solve(probe, config, 30)
 
 
 def test_an_unknown_advantage_is_refused_by_name():
@@ -159,10 +155,10 @@ def near_zero(n: int, generator: torch.Generator) -> Tensor:
 @pytest.mark.parametrize(
     ("config", "iterations"),
     [
-        (TRPO, 8),
-        (IMPALA, 70),
-        (dataclasses.replace(VPG, num_steps=64, optimizer=FAST), 25),
-        (dataclasses.replace(REINFORCE, num_steps=64, optimizer=FAST), 25),
+        (TRPO, 6),
+        (IMPALA, 40),
+        (dataclasses.replace(VPG, num_steps=64, optimizer=FAST), 9),
+        (dataclasses.replace(REINFORCE, num_steps=64, optimizer=FAST), 9),
     ],
     ids=["trpo", "impala", "vpg", "reinforce"],
 )

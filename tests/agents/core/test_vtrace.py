@@ -13,7 +13,7 @@ from gaitway_agents.presets import PPOConfig
 from hypothesis import given
 from hypothesis import strategies as st
 from on_policy import on_policy_trainer
-from probe_worlds import GAMMA, solve, telling_probes
+from probe_worlds import GAMMA, every_probe, solve
 from tiny_worlds import TinyWorld, signs
 from torch import Tensor
 
@@ -180,6 +180,6 @@ def test_the_gradient_is_that_of_the_paper():
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-6)
 
 
-@telling_probes
+@every_probe
 def test_probes(probe):
     solve(probe, CONFIG, 50)

@@ -105,7 +105,7 @@ def test_only_a_policy_with_a_memory_learns_to_remember():
     for kind in ("gru", "none"):
         model = dataclasses.replace(MODEL, recurrent=kind)
         trainer = on_policy_trainer(make_world(), dataclasses.replace(CONFIG, model=model), seed=0)
-        for _ in range(60):
+        for _ in range(18):
             trainer.iterate()
         errors[kind] = final_error(trainer)
     assert errors["gru"] < 0.15
@@ -124,7 +124,7 @@ def test_a_truncated_episode_is_bootstrapped_with_what_was_remembered():
     world = TinyWorld(first, rule, time_limit=4)
     config = dataclasses.replace(CONFIG, gamma=0.7, random_episode_start=False)
     trainer = on_policy_trainer(world, config, seed=0)
-    for _ in range(60):
+    for _ in range(40):
         trainer.iterate()
     cue = torch.tensor([[-1.0], [1.0]])
     with torch.no_grad():

@@ -19,7 +19,7 @@ from tiny_worlds import always, never, signs, zeros
 from torch import Tensor, nn
 
 CONFIG = DQNConfig(
-    learning_rate=5e-3,
+    learning_rate=1e-2,
     buffer_size=4096,
     learning_starts=256,
     batch_size=64,
@@ -41,11 +41,11 @@ VARIANTS = {
     "Polyak": {"tau": 0.05, "target_update_interval": 1},
     "all": {"double": True, "dueling": True, "n_step": 3, "prioritized": True},
 }
-TOTAL = 64 * 240
+TOTAL = 64 * 80
 
 
-def trained(world: Choices, config: DQNConfig = CONFIG, steps: int = TOTAL, seed: int = 0) -> DQNTrainer:
-    trainer = DQNTrainer(world, config, seed=seed, total_steps=TOTAL)
+def trained(world: Choices, config: DQNConfig = CONFIG, steps: int = TOTAL, total: int = TOTAL) -> DQNTrainer:
+    trainer = DQNTrainer(world, config, seed=0, total_steps=total)
     while trainer.steps < steps:
         trainer.iterate()
     return trainer
@@ -64,38 +64,14 @@ def choices(trainer: DQNTrainer, *observations: float) -> list[int]:
 
 
 @pytest.mark.parametrize("variant", ["plain", "all"])
-class TestProbes:
-    def test_a_constant_value(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, torch.ones(len(state)), always(len(state))
+def test_the_value_of_each_action_for_each_observation(variant):
+    def rule(state: Tensor, action: Tensor, age: Tensor):
+        return state, (2.0 * action - 1.0)[:, 0] * state[:, 0], always(len(state))
 
-        trainer = trained(Choices(zeros, rule), dataclasses.replace(CONFIG, **VARIANTS[variant]), TOTAL // 2)
-        assert values(trainer, 0.0)[0] == pytest.approx([1.0, 1.0], abs=0.05)
-
-    def test_a_value_that_depends_on_the_observation(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, state[:, 0], always(len(state))
-
-        trainer = trained(Choices(signs, rule), dataclasses.replace(CONFIG, **VARIANTS[variant]), TOTAL // 2)
-        low, high = values(trainer, -1.0, 1.0)
-        assert low + high == pytest.approx([-1.0, -1.0, 1.0, 1.0], abs=0.1)
-
-    def test_the_better_action(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, 2.0 * action[:, 0] - 1.0, always(len(state))
-
-        trainer = trained(Choices(zeros, rule), dataclasses.replace(CONFIG, **VARIANTS[variant]), TOTAL // 2)
-        assert values(trainer, 0.0)[0] == pytest.approx([-1.0, 1.0], abs=0.1)
-        assert choices(trainer, 0.0) == [1]
-
-    def test_the_better_action_for_each_observation(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, (2.0 * action - 1.0)[:, 0] * state[:, 0], always(len(state))
-
-        trainer = trained(Choices(signs, rule), dataclasses.replace(CONFIG, **VARIANTS[variant]))
-        assert choices(trainer, -1.0, 1.0) == [0, 1]
-        low, high = values(trainer, -1.0, 1.0)
-        assert low + high == pytest.approx([1.0, -1.0, -1.0, 1.0], abs=0.15)
+    trainer = trained(Choices(signs, rule), dataclasses.replace(CONFIG, **VARIANTS[variant]))
+    assert choices(trainer, -1.0, 1.0) == [0, 1]
+    low, high = values(trainer, -1.0, 1.0)
+    assert low + high == pytest.approx([1.0, -1.0, -1.0, 1.0], abs=0.05)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -113,13 +89,12 @@ def test_discounting(variant):
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("time_limit", [4, 40])
-def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(time_limit, n_step):
+def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(n_step):
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, torch.ones(len(state)), never(len(state))
 
     config = dataclasses.replace(CONFIG, gamma=0.5, n_step=n_step)
-    trainer = trained(Choices(zeros, rule, time_limit=time_limit), config, TOTAL // 2)
+    trainer = trained(Choices(zeros, rule, time_limit=4), config)
     assert values(trainer, 0.0)[0] == pytest.approx([2.0, 2.0], rel=0.03)
 
 
@@ -290,7 +265,8 @@ def test_impossible_actions_are_never_taken_nor_valued(double):
         return -state, action[:, 0], never(len(state))
 
     config = dataclasses.replace(CONFIG, gamma=0.5, double=double)
-    trainer = trained(Choices(signs, rule, actions=3, forbidden=[False, False, True], time_limit=7), config)
+    world = Choices(signs, rule, actions=3, forbidden=[False, False, True], time_limit=7)
+    trainer = trained(world, config, 2 * TOTAL, 2 * TOTAL)
     masks = torch.tensor([[True, True, False], [True, True, True]])
     actions, _ = trainer.predict({"policy": torch.tensor([[-1.0], [1.0]]), "action_mask": masks})
     assert actions.tolist() == [1, 2]
@@ -346,11 +322,11 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(var
     state = torch.load(io.BytesIO(blob(trainer)), weights_only=True)
     resumed = DQNTrainer(make_world(), config, seed=77, total_steps=5000)
     resumed.load_state_dict(state)
-    for _ in range(4):
+    for _ in range(2):
         trainer.iterate()
         resumed.iterate()
     assert same(trainer.state_dict(), resumed.state_dict())
-    assert trainer.updates > 200
+    assert trainer.updates > 100
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_does_not():

@@ -67,33 +67,14 @@ def actions(trainer: SACTrainer, *observations: float) -> list[float]:
 
 
 @pytest.mark.parametrize("variant", ["plain", "fast"])
-class TestProbes:
-    def test_a_constant_value(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, torch.ones(len(state)), always(len(state))
+def test_the_value_of_each_observation_and_its_best_action(variant):
+    def rule(state: Tensor, action: Tensor, age: Tensor):
+        return state, (state - (action - 0.6 * state).square())[:, 0], always(len(state))
 
-        assert values(trained(Bounded(zeros, rule, **UNIT), VARIANTS[variant]), 0.0) == pytest.approx([1.0], abs=0.05)
-
-    def test_a_value_that_depends_on_the_observation(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, state[:, 0], always(len(state))
-
-        trainer = trained(Bounded(signs, rule, **UNIT), VARIANTS[variant])
-        assert values(trainer, -1.0, 1.0) == pytest.approx([-1.0, 1.0], abs=0.1)
-
-    def test_the_best_action(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, -(action[:, 0] - 0.5).square(), always(len(state))
-
-        trainer = trained(Bounded(zeros, rule, **UNIT), VARIANTS[variant])
-        assert actions(trainer, 0.0) == pytest.approx([0.5], abs=0.1)
-
-    def test_the_best_action_for_each_observation(self, variant):
-        def rule(state: Tensor, action: Tensor, age: Tensor):
-            return state, -(action - 0.6 * state).square()[:, 0], always(len(state))
-
-        trainer = trained(Bounded(signs, rule, **UNIT), VARIANTS[variant], 120)
-        assert actions(trainer, -1.0, 1.0) == pytest.approx([-0.6, 0.6], abs=0.15)
+    config = dataclasses.replace(VARIANTS[variant], learning_rate=2e-2)
+    trainer = trained(Bounded(signs, rule, **UNIT), config)
+    assert values(trainer, -1.0, 1.0) == pytest.approx([-1.36, 0.64], abs=0.1)
+    assert actions(trainer, -1.0, 1.0) == pytest.approx([-0.6, 0.6], abs=0.15)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -103,17 +84,16 @@ def test_discounting(variant):
         return state + 1.0, state[:, 0], state[:, 0] > 0.5
 
     config = dataclasses.replace(VARIANTS[variant], initial_temperature=1e-6)
-    trainer = trained(Bounded(zeros, rule, **UNIT), config, 150)
+    trainer = trained(Bounded(zeros, rule, **UNIT), config, 50)
     assert values(trainer, 0.0, 1.0) == pytest.approx([0.9, 1.0], abs=0.08)
 
 
-@pytest.mark.parametrize("time_limit", [4, 40])
-def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(time_limit):
+def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit():
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, torch.ones(len(state)), never(len(state))
 
     config = dataclasses.replace(CONFIG, gamma=0.5, initial_temperature=1e-6)
-    trainer = trained(Bounded(zeros, rule, time_limit=time_limit, **UNIT), config)
+    trainer = trained(Bounded(zeros, rule, time_limit=4, **UNIT), config, 50)
     assert values(trainer, 0.0) == pytest.approx([2.0], rel=0.05)
 
 
@@ -127,20 +107,19 @@ def test_entropy_to_come_has_a_price():
         return state, torch.zeros(len(state)), never(len(state))
 
     config = dataclasses.replace(CONFIG, gamma=0.5, initial_temperature=1.0)
-    trainer = trained(Bounded(zeros, rule, **UNIT), config, 150)
+    trainer = trained(Bounded(zeros, rule, **UNIT), config)
     entropy = trainer.iterate()["learn/entropy"]
     assert entropy == pytest.approx(0.693, abs=0.05)
     assert values(trainer, 0.0) == pytest.approx([entropy], abs=0.08)
 
 
-@pytest.mark.parametrize("target", [-1.0, 0.3])
-def test_the_temperature_holds_the_entropy_at_its_target(target):
+def test_the_temperature_holds_the_entropy_at_its_target():
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, -(action[:, 0] - 0.2).square(), always(len(state))
 
-    config = dataclasses.replace(CONFIG, learn_temperature=True, initial_temperature=1.0, target_entropy=target)
-    trainer = trained(Bounded(zeros, rule, **UNIT), config, 250)
-    assert trainer.iterate()["learn/entropy"] == pytest.approx(target, abs=0.25)
+    config = dataclasses.replace(CONFIG, learn_temperature=True, initial_temperature=1.0, target_entropy=0.3)
+    trainer = trained(Bounded(zeros, rule, **UNIT), config)
+    assert trainer.iterate()["learn/entropy"] == pytest.approx(0.3, abs=0.1)
 
 
 def test_the_default_target_is_minus_the_number_of_actions():
@@ -305,23 +284,23 @@ def test_a_run_continued_from_its_state_is_the_uninterrupted_run_bit_for_bit(var
     )
     config = dataclasses.replace(config, learn_temperature=True, learning_rate_final=1e-4)
     trainer = SACTrainer(make_world(), config, seed=0, total_steps=2000)
-    for _ in range(5):
+    for _ in range(4):
         trainer.iterate()
     file = io.BytesIO()
     torch.save(trainer.state_dict(), file)
     file.seek(0)
     resumed = SACTrainer(make_world(), config, seed=77, total_steps=2000)
     resumed.load_state_dict(torch.load(file, weights_only=True))
-    for _ in range(4):
+    for _ in range(2):
         trainer.iterate()
         resumed.iterate()
     assert same(trainer.state_dict(), resumed.state_dict())
-    assert trainer.updates > 200
+    assert trainer.updates > 100
 
 
 def test_the_learning_rate_falls_linearly_to_its_end():
-    config = dataclasses.replace(CONFIG, learning_rate_final=1e-3)
-    trainer = SACTrainer(make_world(), config, seed=0, total_steps=4096)
+    config = dataclasses.replace(CONFIG, learning_rate_final=1e-3, iteration_steps=128, learning_starts=0)
+    trainer = SACTrainer(make_world(), config, seed=0, total_steps=512)
     rates = []
     for _ in range(4):
         trainer.iterate()
@@ -336,7 +315,7 @@ def test_normalised_observations_are_learnt_whatever_their_scale():
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, -(action[:, 0] - 0.6 * (state[:, 0] - 1000.0).sign()).square(), always(len(state))
 
-    trainer = trained(Bounded(first, rule, **UNIT), FAST, 150)
+    trainer = trained(Bounded(first, rule, **UNIT), FAST)
     assert actions(trainer, 999.99, 1000.01) == pytest.approx([-0.6, 0.6], abs=0.25)
     target = trainer.target.network.encoder.parts["policy"].normalizer
     assert target.mean.item() == pytest.approx(1000.0, abs=0.01)

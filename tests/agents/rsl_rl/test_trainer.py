@@ -116,7 +116,7 @@ def test_it_learns_the_best_action_for_each_observation():
         actor=RslRlActorConfig(hidden_dims=(16,), init_std=0.5),
         algorithm=RslRlAlgorithmConfig(entropy_coef=0.0, learning_rate=1e-2),
     )
-    trainer = trained(TinyWorld(signs, rule), 60, config)
+    trainer = trained(TinyWorld(signs, rule), 30, config)
     action, memory = trainer.predict({"policy": torch.tensor([[-1.0], [1.0]])})
     assert action.flatten().tolist() == pytest.approx([-0.5, 0.5], abs=0.02) and memory == {}
 

@@ -38,14 +38,9 @@ def policy_of(trainer: TDControlTrainer, states: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("table", "first", "values"),
     [
-        pytest.param({0: {0: [(1, 0, 1.0, True)]}}, [0], [[1.0]], id="constant reward"),
-        pytest.param(
-            {0: {0: [(1, 0, 1.0, True)]}, 1: {0: [(1, 1, -1.0, True)]}}, [0, 1], [[1.0], [-1.0]], id="two states"
-        ),
         pytest.param(
             {0: {0: [(1, 1, 0.0, False)]}, 1: {0: [(1, 0, 1.0, True)]}}, [0], [[0.9], [1.0]], id="discounted delay"
         ),
-        pytest.param({0: {0: [(1, 0, -1.0, True)], 1: [(1, 0, 1.0, True)]}}, [0], [[-1.0, 1.0]], id="two actions"),
         pytest.param(
             {
                 0: {0: [(1, 0, 1.0, True)], 1: [(1, 0, -1.0, True)]},
@@ -71,10 +66,9 @@ def test_probes(method, table, first, values, table_envs):
 
 
 @pytest.mark.parametrize("method", ALL)
-@pytest.mark.parametrize("limit", [1, 3, 50])
-def test_a_time_limit_does_not_change_values(method, limit, table_envs):
+def test_a_time_limit_does_not_change_values(method, table_envs):
     kind, options = ALL[method]
-    env = table_envs({0: {0: [(1, 0, 1.0, False)], 1: [(1, 0, 1.0, False)]}}, [0], time_limit=limit)
+    env = table_envs({0: {0: [(1, 0, 1.0, False)], 1: [(1, 0, 1.0, False)]}}, [0], time_limit=3)
     trainer, _ = trained(env, kind(**CALM, **options, num_steps=100), 3)
     torch.testing.assert_close(trainer.tables, torch.full_like(trainer.tables, 10.0), atol=1e-2, rtol=0)
 

@@ -36,7 +36,7 @@ def policy_of(trainer: TDControlTrainer, states: int) -> torch.Tensor:
 )
 def test_shortest_path_on_the_lake_that_is_not_slippery(kind, options, gym_envs):
     env = gym_envs("FrozenLake-v1", 16, is_slippery=False)
-    trainer = trained_for(env, kind(learning_rate=0.5, exploration_final=0.0, **options), 10_000)
+    trainer = trained_for(env, kind(learning_rate=0.5, exploration_final=0.0, **options), 6_000)
     model = find_model(env)
     values = evaluate_policy(model, policy_of(trainer, 16), 0.99)
     assert float(model.start @ values) == pytest.approx(0.99**5)
@@ -66,8 +66,8 @@ def test_the_cliff_q_learning_walks_along_the_edge_and_sarsa_keeps_away(gym_envs
     slipping = soft(model, epsilon)
     values = policy_iteration(slipping, 1.0).values
     best, first_action = float(model.start @ values), float(model.start @ action_values(model, values, 1.0).amax(1))
-    q = trained_for(env, QLearningConfig(**options, learning_rate=0.5), 30_000)
-    sarsa = trained_for(env, SarsaConfig(**options, learning_rate=0.3, learning_rate_final=0.0), 60_000)
+    q = trained_for(env, QLearningConfig(**options, learning_rate=0.5), 15_000)
+    sarsa = trained_for(env, SarsaConfig(**options, learning_rate=0.3, learning_rate_final=0.0), 40_000)
     safe, edge = policy_of(sarsa, 48), policy_of(q, 48)
 
     assert float(model.start @ evaluate_within(model, edge, 100)[-1]) == -13.0
@@ -81,7 +81,7 @@ def test_the_cliff_q_learning_walks_along_the_edge_and_sarsa_keeps_away(gym_envs
 @pytest.mark.slow
 def test_slippery_lake_with_the_default_configuration(gym_envs):
     env = gym_envs("FrozenLake-v1", 32)
-    trainer = trained_for(env, QLearningConfig(), 60_000)
+    trainer = trained_for(env, QLearningConfig(), 40_000)
     model = find_model(env)
     assert model.time_limit
     success = float(model.start @ evaluate_within(model, policy_of(trainer, 16), model.time_limit)[-1])

@@ -95,9 +95,9 @@ def test_without_fire_the_ball_stays_away():
     """Breakout waits for FIRE: no life is ever lost if nobody presses it, and with fire_reset somebody does."""
     still = np.zeros(2, np.int64)
     waiting, served = made("breakout-ram", fire_reset=False), made("breakout-ram")
-    lost = {name: sum(int(env.step(still)[2].sum()) for _ in range(300)) for name, env in
+    lost = {name: sum(int(env.step(still)[2].sum()) for _ in range(150)) for name, env in
             (("waiting", waiting), ("served", served))}  # fmt: skip
-    assert lost["waiting"] == 0 and lost["served"] >= 10
+    assert lost["waiting"] == 0 and lost["served"] >= 5
 
 
 def test_scores_are_those_before_clipping():
@@ -141,14 +141,14 @@ def test_whole_games_under_machado():
 
 @pytest.mark.parametrize("name", ["breakout", "breakout-ram"])
 def test_sticky_actions_are_random_and_seeded(name):
-    def trace(sticky: float, seed: int) -> np.ndarray:
-        env = made(name, 1, sticky=sticky, noop_max=0)
+    def trace(env: AtariGames, seed: int) -> np.ndarray:
         env.reset(seed=seed)
         return np.stack([result[0] for result in play(env, 40)])
 
-    assert np.array_equal(trace(0.0, 1), trace(0.0, 2)), "without chance a game is determined by its actions"
-    assert np.array_equal(trace(0.25, 1), trace(0.25, 1))
-    assert not np.array_equal(trace(0.25, 1), trace(0.25, 2))
+    certain, sticky = (made(name, 1, sticky=share, noop_max=0) for share in (0.0, 0.25))
+    assert np.array_equal(trace(certain, 1), trace(certain, 2)), "without chance a game is determined by its actions"
+    first = trace(sticky, 1)
+    assert np.array_equal(trace(sticky, 1), first) and not np.array_equal(trace(sticky, 2), first)
 
 
 @pytest.mark.parametrize("name", ["pong", "pong-ram"])

@@ -233,8 +233,8 @@ class Alive(IsaacLike):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [5, 50])
-def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit(limit):
+def test_the_value_of_a_constant_reward_does_not_depend_on_the_time_limit():
+    limit = 5
     env = IsaacLabVectorEnv(Alive(32, episode_length=limit, edge=float("inf")))
     env.isaac.observation_manager._group_obs_class_instances[0].gain = 0.0  # else the critic sees how old an episode is
     trainer = on_policy_trainer(env, SMALL, seed=0)

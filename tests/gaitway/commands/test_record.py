@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from gaitway_sim2real.bundle import measured
 from gaitway_tasks.recording import Recording
 
 import gaitway
@@ -19,7 +20,9 @@ SMALL = [
 
 
 @pytest.mark.slow
-def test_a_run_is_recorded_and_matches_its_bundle(tmp_path, capsys):
+def test_a_run_is_recorded_and_matches_its_bundle(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(measured, "SECONDS", 0.4)  # of a walk, which calibrates the policy's commands
+    monkeypatch.setattr(measured, "RAMP", 0.2)
     run, out = tmp_path / "run", tmp_path / "rollout.npz"
     assert main(["train", "velocity-flat-anymal-c-blind", "--out", str(run), "--quiet", *SMALL]) == 0
     assert main(["record", str(run), "--out", str(out), "--seconds", "1", "--envs", "3"]) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.bundle import measured
 from gaitway_tasks.actuator_network import MLPNetwork, NetworkDescription, save_network
 from gaitway_tasks.identified import longest_delay
 from gaitway_tasks.robots import GO2
@@ -45,7 +46,11 @@ def train(*arguments: object) -> int:
 
 
 @pytest.mark.slow
-def test_a_run_knows_its_robot_and_its_bundle_commands_the_kind(file: Path, tmp_path: Path) -> None:
+def test_a_run_knows_its_robot_and_its_bundle_commands_the_kind(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measured, "SECONDS", 0.4)  # of a walk, which calibrates the policy's commands
+    monkeypatch.setattr(measured, "RAMP", 0.2)
     out = tmp_path / "run"
     assert train("--parameters", file, "--out", out) == 0
     config = RunFolder.open(out).config()

@@ -157,7 +157,6 @@ CASES = {
     "history layout": Case(
         cause="history_layout", says="frame-major, oldest", record=lambda task: relaid(task, False, True)
     ),
-    "gains": Case(cause="gains", task=lambda task: with_drives(task, stiffness=0.6, damping=1.5)),
     "armature": Case(cause="armature", task=lambda task: with_drives(task, armature=0.06)),
     "delay": Case(cause="delay", says="15 ms", task=late),
     "action clipping": Case(cause="action_clip", says="0.25", record=lambda task: {"act": same_for_all}),

@@ -103,7 +103,7 @@ def record(
     task: Task,
     actor: Trample,
     *,
-    steps: int = 150,
+    steps: int = 110,
     envs: int = 8,
     seed: int = 0,
     see: Callable[[Tensor, RolloutRecorder], Tensor] | None = None,

@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -36,6 +37,23 @@ def go_on(twin, robot, seconds):
         robot.sleep_until(robot.clock() + PERIOD)
         signals = robot.read()
     return signals
+
+
+def tipped(fault=None, before=0.0):
+    """A twin that is tipped after ``before`` seconds, so that everything moves, its robot, and the last signals."""
+    twin, robot = take_over(standing=True)
+    if before:
+        go_on(twin, robot, before)
+    twin.body.tip(0.2)
+    if fault is not None:
+        twin.inject(fault, joint=JOINT)
+    return twin, robot, go_on(twin, robot, 0.06)
+
+
+@functools.cache
+def honest(before=0.0):
+    """The same without a fault; read-only."""
+    return tipped(before=before)
 
 
 def number(robot):
@@ -129,11 +147,7 @@ READINGS = ("joint_pos", "joint_vel", "joint_torque", "imu_quat_wxyz", "gyro", "
 
 @pytest.mark.parametrize("fault", LIES)
 def test_a_lie_is_about_what_it_says_and_nothing_else(fault):
-    (twin, robot), (honest, witness) = (take_over(standing=True) for _ in range(2))
-    for each in (twin, honest):
-        each.body.tip(0.2)  # so that everything moves
-    twin.inject(fault, joint=JOINT)
-    told, true = go_on(twin, robot, 0.06), go_on(honest, witness, 0.06)
+    (twin, robot, told), (other, _, true) = tipped(fault), honest()
     differ = {name for name in READINGS if not np.array_equal(getattr(told, name), getattr(true, name))}
     if fault is Fault.LATER:
         assert robot.clock() - 1e-3 * told.health.tick > robot.clock() - 1e-3 * true.health.tick + 0.003
@@ -142,7 +156,7 @@ def test_a_lie_is_about_what_it_says_and_nothing_else(fault):
         assert not told.joint_torque[dead].any() and true.joint_torque[dead].all() and told.joint_torque[~dead].all()
     else:
         assert differ == LIES[fault]
-        np.testing.assert_array_equal(twin.truth().joint_pos, honest.truth().joint_pos)
+        np.testing.assert_array_equal(twin.truth().joint_pos, other.truth().joint_pos)
 
 
 def sag(twin, signals):
@@ -169,15 +183,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_what_is_broken_shows(fault):
-    (twin, robot), (honest, witness) = (take_over(standing=True) for _ in range(2))
-    for each, other in ((twin, robot), (honest, witness)):
-        go_on(each, other, 0.1)
-        each.body.tip(0.2)  # so that everything moves
-    twin.inject(fault, joint=JOINT)
-    told, true = go_on(twin, robot, 0.06), go_on(honest, witness, 0.06)
-    assert BROKEN[fault](twin, honest, told, true, number(robot))
+    (twin, robot, told), (other, _, true) = tipped(fault, before=0.1), honest(before=0.1)
+    assert BROKEN[fault](twin, other, told, true, number(robot))
     if fault is not Fault.MOTOR_SIGN:
-        assert not BROKEN[fault](honest, twin, true, told, number(robot))
+        assert not BROKEN[fault](other, twin, true, told, number(robot))
 
 
 def test_faults_spoil_what_is_told_and_not_what_is(pair):

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 import yaml
+from gaitway_sim2real.imports.described_policy import DescribedPolicy
+from gaitway_sim2real.imports.families import Options
+from gaitway_sim2real.imports.readers import described
 from gaitway_tasks.robots import ROBOTS
 from onnx import TensorProto, helper, numpy_helper
 
@@ -41,7 +44,7 @@ def linear_onnx(
     return bytes(model.SerializeToString())
 
 
-def recurrent_onnx(inputs: int, size: int, outputs: int) -> bytes:
+def recurrent_onnx(inputs: int, size: int, outputs: int, opset: int = 13) -> bytes:
     """next h = tanh(obs W + h U), action = h V; h is (1, N, size), as rsl_rl exports it."""
     rng = np.random.default_rng(1)
     weights = {"W": (inputs, size), "U": (size, size), "V": (size, outputs)}
@@ -65,7 +68,7 @@ def recurrent_onnx(inputs: int, size: int, outputs: int) -> bytes:
                  for name, shape in weights.items())],
     )  # fmt: skip
     return bytes(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7).SerializeToString()
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7).SerializeToString()
     )
 
 
@@ -102,8 +105,20 @@ def write(path: Path, content: bytes | str | Mapping[str, Any]) -> Path:
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        path.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)))
+        path.write_text(content if isinstance(content, str) else yaml.dump(dict(content), Dumper=yaml.CSafeDumper))
     return path
+
+
+def loaded(folder: Path, graph: bytes, options: Options | None = None, **changes: Any) -> DescribedPolicy:
+    """A policy with this graph and the usual description."""
+    data = {key: value for key, value in description(**changes).items() if key != "family"}
+    files = write(folder / "policy.onnx", graph), write(folder / "d.yaml", data)
+    return described.load(*files, options or Options())
+
+
+def bundle_of(folder: Path, **changes: Any) -> Path:
+    """The bundle of a linear policy with the usual description."""
+    return loaded(folder, linear_onnx(45, 12), **changes).export(folder / "bundle")
 
 
 def inputs_of(content: bytes) -> int:

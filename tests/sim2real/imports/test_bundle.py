@@ -13,26 +13,41 @@ from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.golden import plausible_signals
+from gaitway_sim2real.imports import bundle
 from gaitway_sim2real.imports.description_file import description_from
 from gaitway_sim2real.imports.families import Options
 from gaitway_sim2real.imports.policy import Mover, Observer
-from gaitway_sim2real.imports.readers import described
+from once import made_once
 from onnx import TensorProto
-from sim2real.imports.published import GO2, description, linear_onnx, recurrent_onnx, write
+from sim2real.imports.published import GO2, bundle_of, linear_onnx, loaded, recurrent_onnx, write
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    """Bundle of a graph with the usual description. Read-only."""
+    return made_once(tmp_path_factory, "described-bundle", bundle_of) / "bundle"
 
 
 def made(tmp_path, graph, **changes):
     """The bundle of a graph with the usual description, and that description."""
-    data = {key: value for key, value in description(**changes).items() if key != "family"}
-    source = write(tmp_path / "policy.onnx", graph)
-    policy = described.load(source, write(tmp_path / "d.yaml", data), Options())
+    policy = loaded(tmp_path, graph, **changes)
     return policy.export(tmp_path / "bundle"), policy.robot.description
 
 
-@pytest.mark.parametrize("opset", [11, 18])
-def test_a_bundle_computes_what_the_network_and_its_runner_do(tmp_path, opset):
-    graph = linear_onnx(45 * 3, 12, opset=opset)
-    bundle, d = made(tmp_path, graph, history={"ages": [2, 1, 0], "by": "step", "fill": "zeros"})
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory):
+    """A graph with history, clamp and limited commands, its bundle, and its description."""
+    graph = linear_onnx(45 * 3, 12, opset=11)
+    return graph, *made(
+        tmp_path_factory.mktemp("rich"), graph, licence="MIT", source="somebody/something", guessed={"rate": "50 Hz"},
+        history={"ages": [2, 1, 0], "by": "step", "fill": "zeros"}, action={"scale": 0.25, "raw_clip": 5.0},
+        command={"ranges": {"lin_vel_x": [-0.5, 1.0], "lin_vel_y": [0.0, 0.0], "ang_vel_z": [-1.0, 1.0]},
+                 "acceleration": [1.0, 1.0, 2.0]},
+    )  # fmt: skip
+
+
+def test_a_bundle_computes_what_the_network_and_its_runner_do(rich):
+    graph, bundle, d = rich
     verify_files(bundle)
     contract = Contract.load(bundle)
     weights = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load_from_string(graph).graph.initializer}
@@ -55,7 +70,7 @@ def test_a_bundle_computes_what_the_network_and_its_runner_do(tmp_path, opset):
 
 def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
     memory = {"file": "policy.onnx", "observation": "obs", "action": "actions", "memory": [["h_in", "h_out", 1]]}
-    bundle, _ = made(tmp_path, recurrent_onnx(45, 6, 12), network=memory)
+    bundle, _ = made(tmp_path, recurrent_onnx(45, 6, 12, opset=18), network=memory)
     contract = Contract.load(bundle)
     assert contract.state_dim == 1 + 12 + 6
     golden = np.load(bundle / "golden.npz")
@@ -66,13 +81,8 @@ def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
     np.testing.assert_allclose(target, golden["joint_pos_target"][0], atol=1e-6)
 
 
-def test_the_contract_says_what_was_published_and_what_was_not(tmp_path):
-    bundle, d = made(
-        tmp_path, linear_onnx(45, 12), licence="MIT", source="somebody/something", guessed={"rate": "50 Hz"},
-        action={"scale": 0.25, "raw_clip": 5.0},
-        command={"ranges": {"lin_vel_x": [-0.5, 1.0], "lin_vel_y": [0.0, 0.0], "ang_vel_z": [-1.0, 1.0]},
-                 "acceleration": [1.0, 1.0, 2.0]},
-    )  # fmt: skip
+def test_the_contract_says_what_was_published_and_what_was_not(rich):
+    _, bundle, d = rich
     contract = Contract.load(bundle)
     assert contract.origin == {"family": "described", "source": "somebody/something", "licence": "MIT",
                                "policy": "policy.onnx"}  # fmt: skip
@@ -88,21 +98,15 @@ def test_the_contract_says_what_was_published_and_what_was_not(tmp_path):
 
 
 def test_stronger_motors_than_the_robots_are_not_believed(tmp_path):
-    data = {key: value for key, value in description(effort_limit=500.0).items() if key != "family"}
-    source = write(tmp_path / "policy.onnx", linear_onnx(45, 12))
-    policy = described.load(source, write(tmp_path / "d.yaml", data), Options())
+    policy = loaded(tmp_path, linear_onnx(45, 12), effort_limit=500.0)
     assert any("500" in note for note in policy.robot.notes)
     weakest = [law.effort_limit for law in policy.robot.robot.joint_actuators]
     assert max(weakest) < 50.0
 
 
 def refused(tmp_path, graph, asked=None, model=None, **changes):
-    data = {key: value for key, value in description(**changes).items() if key != "family"}
-    source = write(tmp_path / "policy.onnx", graph)
     with pytest.raises(UserError) as error:
-        described.load(source, write(tmp_path / "d.yaml", data), Options(robot=asked, model=model)).export(
-            tmp_path / "bundle"
-        )
+        loaded(tmp_path, graph, Options(robot=asked, model=model), **changes).export(tmp_path / "bundle")
     assert not (tmp_path / "bundle").exists()
     return str(error.value)
 
@@ -114,12 +118,13 @@ def test_widths_that_do_not_match_are_refused_with_both(tmp_path):
     assert "10" in said and "12" in said and "action.joints" in said
 
 
-def test_half_precision_and_broken_weights_are_refused(tmp_path):
+def test_half_precision_and_broken_weights_are_refused(tmp_path, right, monkeypatch):
     assert "float32" in refused(tmp_path, linear_onnx(45, 12, dtype=TensorProto.FLOAT16))
     model = onnx.load_from_string(linear_onnx(45, 12))
     weights = onnx.numpy_helper.to_array(model.graph.initializer[0]).copy()
     weights[:] = np.nan
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "W"))
+    monkeypatch.setattr(bundle, "bundle_graph", lambda *parts: (right / "policy.onnx").read_bytes())
     assert "weights are broken" in refused(tmp_path, model.SerializeToString())
 
 
@@ -150,12 +155,10 @@ def test_a_model_without_the_strength_of_a_joint_asks_for_it(tmp_path):
     xml = f"<mujoco><worldbody>{base}</worldbody></mujoco>"
     model = write(tmp_path / "two_legs.xml", xml)
     joints = {"joints": ["left_hip_joint", "right_hip_joint"], "default_joint_pos": 0.0, "robot": None,
-              "observation": ["joint_pos_rel"]}  # fmt: skip
-    said = refused(tmp_path, linear_onnx(2, 2), model=model, **joints)
+              "observation": ["joint_pos_rel", "base_lin_vel"]}  # fmt: skip
+    said = refused(tmp_path, linear_onnx(5, 2), model=model, **joints)
     assert "left_hip_joint" in said and "effort_limit" in said
-    data = {key: value for key, value in description(effort_limit=20.0, **joints).items() if key != "family"}
-    policy = described.load(
-        write(tmp_path / "policy.onnx", linear_onnx(2, 2)), write(tmp_path / "d.yaml", data), Options(model=model)
-    )
+    policy = loaded(tmp_path, linear_onnx(5, 2), Options(model=model), effort_limit=20.0, **joints)
     contract = Contract.load(policy.export(tmp_path / "bundle"))
     assert contract.foot_bodies == ("left_leg", "right_leg") and contract.per_joint("effort_limit") == (20.0, 20.0)
+    assert contract.estimated == ("base_lin_vel",)

@@ -200,7 +200,6 @@ def test_rl_sar_lists_are_the_policys_and_histories_newest_first(tmp_path):
     assert d.history == type(d.history)(ages=(0, 1, 2), by="step", fill="zeros")
     assert d.action.raw_clip == ((-3.0, 5.0),) * 12 and d.clip_observation == 100.0
     assert d.robot == "go2" and d.control_dt == pytest.approx(0.02)
-    policy.export(tmp_path / "bundle")
 
 
 @pytest.mark.parametrize(

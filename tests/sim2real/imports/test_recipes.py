@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import mujoco
 import numpy as np
 import onnx
 import pytest
 import torch
 from gaitway_sim2real.imports import families
+from gaitway_sim2real.imports.bundle import _write_robot
 from gaitway_sim2real.imports.description import Clock, Term
 from gaitway_sim2real.imports.errors import PolicyImportError
 from gaitway_sim2real.imports.policy import Observer
@@ -93,16 +95,11 @@ def test_own_policy_with_a_recipe(tmp_path) -> None:
     path.write_bytes(onnx_network(48, 12))
     policy = recipes.load_named(path, families.Options(recipe="playground-go1"))
     assert policy.robot.robot.name == "go1"
-    model = policy.export(tmp_path / "bundle") / "robot.xml"
+    d = policy.robot.description
+    _write_robot(d, policy.robot.robot, Observer(d, policy.robot.robot.joint_names), tmp_path)
     # The recipe's damping is all there is: 0.5 in the motors, and none is left in the joints.
-    assert policy.robot.description.damping == (0.5,) * 12
-    assert np.all(compiled(model).dof_damping == 0.0)
-
-
-def compiled(path):
-    import mujoco
-
-    return mujoco.MjModel.from_xml_path(str(path))
+    assert d.damping == (0.5,) * 12
+    assert np.all(mujoco.MjModel.from_xml_path(str(tmp_path / "robot.xml")).dof_damping == 0.0)
 
 
 def test_unknown_recipe_lists_the_known() -> None:
@@ -166,11 +163,10 @@ def test_feet_are_half_a_cycle_apart_and_start_at_zero(name: str) -> None:
     assert close(walked[:, 0] + 0.5, walked[:, 1])
 
 
-@pytest.mark.parametrize("frequency", [0.7, 1.5625])
-def test_any_frequency_is_kept_for_an_hour_of_steps_without_drift(frequency: float) -> None:
-    clock = Clock(frequency=frequency)
-    walked = phases(clock, [WALK] * 3000)[:, 0]
-    assert close(walked, np.arange(3000) * frequency * DT % 1.0)
+def test_a_frequency_is_kept_for_a_minute_without_drift() -> None:
+    """One whose advance in a step is no binary fraction: it would drift if it were added up."""
+    walked = phases(Clock(frequency=0.7), [WALK] * 3000)[:, 0]
+    assert close(walked, np.arange(3000) * 0.7 * DT % 1.0)
 
 
 @pytest.mark.parametrize("length", [0.0, 0.3, 0.75, 1.5, 4.0])

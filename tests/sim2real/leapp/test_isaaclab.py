@@ -6,6 +6,8 @@ The same packages from that exporter itself are compared in tests/peers/isaaclab
 from __future__ import annotations
 
 import math
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import yaml
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_sim2real.bundle.export import open_session
@@ -155,36 +158,35 @@ def test_a_graph_that_looks_at_where_its_rays_hit_is_refused(tmp_path: Path) -> 
         bundle_of_package(package, say=lambda text: None)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "fault"),
-    [
-        ("robot_root_ang_vel_b", (None, None, None, (1, 3)), r"robot_root_ang_vel_b \(no kind\): it has no kind"),
-        (
-            "robot_root_lin_vel_w",
-            ("state/body/linear_velocity", ["x", "y", "z"], "state:robot:root_lin_vel_w", (1, 3)),
-            "only vectors in the base frame",
-        ),
-        (
-            "base_velocity",
-            ("command/body/velocity", ["x", "y", "z", "heading"], "command:pose", (1, 4)),
-            "its 4 numbers are x, y, z, heading",
-        ),
-        (
-            "robot_joint_pos",
-            ("state/joint/position", [*PHYSX[:-1], "TAIL"], "state:robot:joint_pos", (1, 12)),
-            "the robot has no joint TAIL",
-        ),
-        (
-            "robot_joint_effort",
-            ("state/joint/effort", PHYSX, "state:robot:joint_effort", (1, 12)),
-            "no sensor or estimate of a legged robot gives it",
-        ),
-    ],
-)
-def test_inputs_that_cannot_be_matched_are_listed(tmp_path: Path, name: str, kind: Any, fault: str) -> None:
-    package = write(tmp_path, simple, ("robot_joint_vel", name), kinds={name: kind})
-    with pytest.raises(LeappError, match=fault):
+UNMATCHED: dict[str, tuple[Any, str]] = {
+    "robot_root_ang_vel_b": ((None, None, None, (1, 3)), r"robot_root_ang_vel_b \(no kind\): it has no kind"),
+    "robot_root_lin_vel_w": (
+        ("state/body/linear_velocity", ["x", "y", "z"], "state:robot:root_lin_vel_w", (1, 3)),
+        "only vectors in the base frame",
+    ),
+    "base_velocity": (
+        ("command/body/velocity", ["x", "y", "z", "heading"], "command:pose", (1, 4)),
+        "its 4 numbers are x, y, z, heading",
+    ),
+    "robot_joint_pos": (
+        ("state/joint/position", [*PHYSX[:-1], "TAIL"], "state:robot:joint_pos", (1, 12)),
+        "the robot has no joint TAIL",
+    ),
+    "robot_joint_effort": (
+        ("state/joint/effort", PHYSX, "state:robot:joint_effort", (1, 12)),
+        "no sensor or estimate of a legged robot gives it",
+    ),
+}
+
+
+def test_inputs_that_cannot_be_matched_are_listed(tmp_path: Path) -> None:
+    kinds = {name: kind for name, (kind, _) in UNMATCHED.items()}
+    package = write(tmp_path, simple, ("robot_joint_vel", *kinds), kinds=kinds)
+    with pytest.raises(LeappError, match="robot_root_ang_vel_b") as error:
         bundle_of_package(package, say=lambda text: None)
+    for name, (_, fault) in UNMATCHED.items():
+        assert re.search(f"input {name}[^;]*{fault}|input {fault}", str(error.value)), name
+    assert "robot_joint_vel" not in str(error.value)
     assert not (package / "bundle").exists()
 
 
@@ -194,48 +196,55 @@ def test_a_package_that_moves_other_joints_names_the_robots_there_are(tmp_path: 
         bundle_of_package(package, say=lambda text: None)
 
 
-def test_gains_of_zero_give_way_to_the_robots_own(tmp_path: Path) -> None:
+def test_gains_of_zero_give_way_to_the_robots_own_and_the_packages_own_rate_is_taken(tmp_path: Path) -> None:
+    from leapp.utils.tensor_description import GraphConfigs
+
     said: list[str] = []
-    package = write(tmp_path, simple, ("robot_joint_pos",), kp=0.0)
+    package = write(tmp_path, simple, ("robot_joint_pos",), kp=0.0, graph_configs=GraphConfigs(frequency=100.0))
     contract = Contract.load(bundle_of_package(package, say=said.append))
     assert contract.per_joint("stiffness") == tuple(law.stiffness for law in ANYMAL_C.joint_actuators)
     assert any("gains as anymal-c has them" in line for line in said)
-
-
-def test_the_packages_own_rate_is_taken(tmp_path: Path) -> None:
-    from leapp.utils.tensor_description import GraphConfigs
-
-    package = write(tmp_path, simple, ("robot_joint_pos",), graph_configs=GraphConfigs(frequency=100.0))
-    contract = Contract.load(bundle_of_package(package, say=lambda text: None))
     assert math.isclose(contract.control_dt, 0.01) and contract.decimation == 2
 
 
-def test_robots_that_share_their_joints_are_told_apart_by_name_or_option(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def unnamed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package whose name tells no robot. Read-only."""
+    return write(tmp_path_factory.mktemp("unnamed"), simple, ("robot_joint_pos",), node="walk-somewhere")
+
+
+def renamed(package: Path, node: str, folder: Path) -> Path:
+    """The same package of a node with another name."""
+    copy = Path(shutil.copytree(package, folder / node))
+    for path in copy.iterdir():
+        if path.suffix == ".yaml":
+            path.write_text(path.read_text().replace(package.name, node))
+        path.rename(path.with_name(path.name.replace(package.name, node)))
+    return copy
+
+
+def test_robots_that_share_their_joints_are_told_apart_by_name_or_option(unnamed: Path, tmp_path: Path) -> None:
     twins = [name for name, robot in ROBOTS.items() if set(robot.joint_names) == set(ANYMAL_C.joint_names)]
     assert len(twins) > 1
     for node, robot in (
         ("Isaac-Velocity-Rough-Anymal-D-v0", "anymal-d"),
         ("IsaacContrib-Velocity-Flat-AnymalB", "anymal-b"),  # as 3.0.0 spells its tasks
     ):
-        (tmp_path / robot).mkdir()
-        named = write(tmp_path / robot, simple, ("robot_joint_pos",), node=node)
-        assert Contract.load(bundle_of_package(named, say=lambda text: None)).robot == robot
-    unnamed = write(tmp_path, simple, ("robot_joint_pos",), node="walk")
+        assert Contract.load(bundle_of_package(renamed(unnamed, node, tmp_path), say=lambda text: None)).robot == robot
+    package = renamed(unnamed, "walk-anywhere", tmp_path)
     with pytest.raises(LeappError, match=r"fits .*anymal-c.*: name its robot with --robot"):
-        bundle_of_package(unnamed, say=lambda text: None)
-    assert Contract.load(bundle_of_package(unnamed, robot="anymal-b", say=lambda text: None)).robot == "anymal-b"
-    assert Contract.load(bundle_of_package(unnamed, robot="anymal-c", say=lambda text: None)).robot == "anymal-c"
+        bundle_of_package(package, say=lambda text: None)
+    for robot in ("anymal-b", "anymal-c"):
+        assert Contract.load(bundle_of_package(package, robot=robot, say=lambda text: None)).robot == robot
     with pytest.raises(LeappError, match=r"--robot rex: Gaitway knows .*anymal-c"):
-        bundle_of_package(unnamed, robot="rex", say=lambda text: None)
+        bundle_of_package(package, robot="rex", say=lambda text: None)
 
 
-def test_torchscript_is_refused_with_the_exporters_option(tmp_path: Path) -> None:
-    import yaml
-
-    package = write(tmp_path, simple, ("robot_joint_pos",))
+def test_torchscript_is_refused_with_the_exporters_option(unnamed: Path, tmp_path: Path) -> None:
+    package = renamed(unnamed, "walk-in-torchscript", tmp_path)
     path = next(package.glob("*.yaml"))
     data = yaml.safe_load(path.read_text())
     next(iter(data["models"].values()))["parameters"]["backend"] = "jit"
     path.write_text(yaml.safe_dump(data))
-    with pytest.raises(LeappError, match="export it again with --export_method onnx-dynamo"):
+    with pytest.raises(LeappError, match="--export_method onnx-dynamo"):
         bundle_of_package(package)

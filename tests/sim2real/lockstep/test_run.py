@@ -10,12 +10,12 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+import stand_bundle
 import torch
 from gaitway_onboard.bundle.contract import BundleError, Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandError
 from gaitway_onboard.flight.reading import read_flight
-from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_tasks.actuators import dc_motor_torque
@@ -148,15 +148,11 @@ def test_runs_are_repeatable(standing: Path) -> None:
     assert reports[0].linear_error == reports[1].linear_error
 
 
-class Shouting(nn.Module):
-    """Finite, but no target for a joint."""
-
-    def forward(self, observation: torch.Tensor) -> torch.Tensor:
-        return observation[:, :12] * 0.0 + 1e10
-
-
-def test_a_trip_ends_in_exit_code_one(task: Task, tmp_path: Path) -> None:
-    bundle = export_bundle(task, Shouting(), tmp_path / "bundle", checkpoint_sha256="00" * 32)
+def test_a_trip_ends_in_exit_code_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policy's targets are finite, but none for a joint."""
+    graph = stand_bundle.stand_graph((5e9,) * 12)
+    monkeypatch.setattr(stand_bundle, "stand_graph", lambda pose: graph)
+    bundle = make_stand_bundle(tmp_path / "bundle")
     lines: list[str] = []
     report = run_bundle(bundle, 1.0, echo=lines.append)
     assert report.exit_code == 1 and "joint_pos_target[0] (LF_HAA) = 5e+09" in lines[-1]

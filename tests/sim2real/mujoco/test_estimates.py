@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from gaitway_onboard.bundle.contract import BundleError, Contract, HeightScan
 from gaitway_onboard.bundle.policy import OnboardPolicy, SignalError
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Signals
+from gaitway_sim2real.bundle import export
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.lockstep.run import run_bundle
@@ -174,8 +176,11 @@ def test_a_contract_whose_scan_and_input_disagree_is_refused(bundle: Path, tmp_p
         double.save(tmp_path)
 
 
-@pytest.mark.slow
-def test_a_bundle_names_who_estimates(actor: nn.Module, bundle: Path, tmp_path: Path) -> None:
+def test_a_bundle_names_who_estimates(
+    actor: nn.Module, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph is the same, so it is not made again."""
+    monkeypatch.setattr(export, "_export_graph", lambda policy, path: shutil.copy(bundle / "policy.onnx", path))
     assert Contract.load(bundle).estimators is None and open_estimator(bundle, ANYMAL_C.joint_names) is None
     named = export_bundle(
         make_task(), actor, tmp_path / "bundle", checkpoint_sha256=SHA, estimators={"base_lin_vel": "leg-inertial"}

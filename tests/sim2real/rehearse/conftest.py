@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gaitway_onboard.transports import motion_switcher
+from gaitway_onboard.transports import motion_switcher, on_bus
 from gaitway_tasks.robots import GO2
 from stand_bundle import make_stand_bundle
 
@@ -18,5 +18,6 @@ def go2_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lies_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The robot lies from the start, so it is given 1 s to lie down in place of 3."""
-    monkeypatch.setattr(motion_switcher, "LYING_DOWN", 1.0)
+    """The robot lies from the start, so it is given 0.1 s to lie down in place of 3, and discovery the same."""
+    monkeypatch.setattr(motion_switcher, "LYING_DOWN", 0.1)
+    monkeypatch.setattr(on_bus, "DISCOVERY", 0.1)

@@ -89,7 +89,7 @@ def perform(bundle: Path, kind: str, quirks: Quirks, seconds: float) -> Performa
     stage = Stage(bundle, GO2, quirks=quirks)
     contract = stage.policy.contract
     stage.policy.twist = Adversary(kind, contract, GO2.joint_names)
-    config = ControllerConfig(ramp=0.5, hold=0.1)
+    config = ControllerConfig(ramp=0.3, ramp_speed=5.0, hold=0.1, settle=0.1, lower=0.3, damp=0.2)
     return stage.perform(scripted(tour(contract.command_ranges, seconds)), seconds, config=config)
 
 

@@ -33,7 +33,10 @@ SHORT = tuple(
 )
 
 
-FEW = tuple(replace(s, envs=4) if s.name == "standing" else s for s in SHORT)
+FEW = tuple(
+    replace(s, envs=12 if s.name == "command_grid" else 2, seconds=0.5 if s.seconds == 1.0 else s.seconds)
+    for s in SHORT
+)
 """Too few robots that stand for a PASS."""
 
 

@@ -1,8 +1,10 @@
+import gc
 import os
+import sys
 import time
 
 import pytest
-from gaitway_onboard.control.realtime import _receiving, prioritised
+from gaitway_onboard.control.realtime import _receiving, prioritised, realtime
 
 
 def _named() -> list[int]:
@@ -33,3 +35,14 @@ def test_threads_that_bring_messages_are_scheduled_as_the_loop_is(dds_domain):
         assert [os.sched_getscheduler(thread) for thread in (0, *threads)] == before
     finally:
         bus.close()
+
+
+def test_the_operating_system_is_left_as_it_was() -> None:
+    gc.unfreeze()  # what the tests froze
+    before = gc.isenabled(), sys.getswitchinterval(), os.sched_getscheduler(0), gc.get_freeze_count()
+    with realtime() as notes:
+        assert not gc.isenabled() and sys.getswitchinterval() < 1e-3
+        granted = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
+        assert granted != any("real-time scheduling" in note for note in notes)
+    assert (gc.isenabled(), sys.getswitchinterval(), os.sched_getscheduler(0), gc.get_freeze_count()) == before
+    gc.freeze()

@@ -23,14 +23,15 @@ from .flights import JOINTS, fly, states
 META = {"robot": "unitree_go2", "hardware": "unitree-go2"}
 
 
-@pytest.fixture(params=[False, True], ids=["direct", "process"])
-def flight(request: pytest.FixtureRequest, tmp_path: Path) -> Flight:
-    log = open_flight(tmp_path / "flight.mcap", JOINTS, META, realtime=request.param)
+@pytest.fixture(scope="module", params=[False, True], ids=["direct", "process"])
+def flight(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Flight:
+    path = tmp_path_factory.mktemp("flight") / "flight.mcap"
+    log = open_flight(path, JOINTS, META, realtime=request.param)
     fly(log, 300)
     log.event(1300.0, "trip", "tilt: the base is tilted by 1.10 rad – über alles")
     log.close()
     assert log.dropped == 0 and log.trouble is None
-    return read_flight(tmp_path / "flight.mcap")
+    return read_flight(path)
 
 
 def same(a: object, b: object) -> bool:
@@ -140,9 +141,8 @@ def test_wider_numbers_and_new_fields_may_come_later(tmp_path: Path) -> None:
     assert flight.signals(0).health is None and flight.signals(2).health == Health(tick=3)
 
 
-@pytest.mark.parametrize("realtime", [False, True])
-def test_disk_is_bounded_and_events_are_kept(tmp_path: Path, realtime: bool) -> None:
-    log = open_flight(tmp_path / "a.mcap", JOINTS, META, realtime=realtime, max_bytes=1_000_000)
+def test_disk_is_bounded_and_events_are_kept(tmp_path: Path) -> None:
+    log = open_flight(tmp_path / "a.mcap", JOINTS, META, realtime=True, max_bytes=1_000_000)
     log.event(1234.0, "note", "the very first")
     for lap in range(4):
         fly(log, 1200, seed=lap)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gaitway_onboard.safety.limits import SafetyLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-DT, LIES = 0.002, 1.0
+DT, LIES = 0.002, 0.5
 """Of a state, and when the lies begin [s]."""
 Lie = Callable[[Signals, Signals, float], None]
 """Change of a reading, given the one of the moment the lie began, and the time since then [s]."""
@@ -39,26 +40,16 @@ class Walker:
     def reading(self, time: float) -> Signals:
         """A step of 2 Hz: rolls and pitches of 0.05 rad, joints that move by 0.3 rad."""
 
-        def quat(t: float) -> np.ndarray:
-            phase = 4.0 * np.pi * t
-            return quat_from_rpy(self.size * np.array([0.05 * np.sin(phase), 0.05 * np.sin(2 * phase), 0.5 * t]))
-
-        random, phase = self.rng.standard_normal, 4.0 * np.pi * time
-        before, after = quat(time - 1e-4), quat(time + 1e-4)
-        w, x, y, z = before
-        conjugate = np.array([w, -x, -y, -z])
-        change = _multiply(conjugate, after)
-        quiet, shove = self.noise, 2.0 * self.size * np.array([np.sin(phase), 0.0, np.cos(phase)])
-        w, x, y, z = quat(time)
-        up = 9.81 * np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+        random, phase, quiet = self.rng.standard_normal, 4.0 * np.pi * time, self.noise
+        quat, gyro, force = _swayed(self.size, time)
         return Signals(
             joint_pos=np.array(self.contract.default_joint_pos)
             + 0.3 * self.size * np.sin(phase) + quiet * 1e-3 * random(12),
             joint_vel=0.3 * self.size * 4.0 * np.pi * np.cos(phase) * np.ones(12) + quiet * 0.1 * random(12),
-            imu_quat_wxyz=_multiply(quat(time), np.r_[1.0, quiet * 5e-4 * random(3)]),
-            gyro=change[1:] / 1e-4 + quiet * 0.03 * random(3),
+            imu_quat_wxyz=_multiply(quat, np.r_[1.0, quiet * 5e-4 * random(3)]),
+            gyro=gyro + quiet * 0.03 * random(3),
             stamp=time,
-            accelerometer=up + shove + quiet * 0.3 * random(3),
+            accelerometer=force + quiet * 0.3 * random(3),
             joint_torque=self.torque * np.ones(12) * (np.cos(phase) if self.size else 1.0) + quiet * 0.3 * random(12),
             health=Health(tick=round(1e3 * time), tick_rate=1e3),
         )  # fmt: skip
@@ -94,6 +85,21 @@ class Walker:
         return Command(targets, self.kp, self.kd, False)
 
 
+@functools.cache
+def _swayed(size: float, time: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Orientation, turning [rad/s] and what an accelerometer feels [m/s^2] of a base that sways."""
+
+    def quat(t: float) -> np.ndarray:
+        phase = 4.0 * np.pi * t
+        return quat_from_rpy(size * np.array([0.05 * np.sin(phase), 0.05 * np.sin(2 * phase), 0.5 * t]))
+
+    phase = 4.0 * np.pi * time
+    change = _multiply(quat_conjugate(quat(time - 1e-4)), quat(time + 1e-4))
+    w, x, y, z = quat(time)
+    up = 9.81 * np.array([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)])
+    return quat(time), change[1:] / 1e-4, up + 2.0 * size * np.array([np.sin(phase), 0.0, np.cos(phase)])
+
+
 def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     (w, x, y, z), (e, f, g, h) = a, b
     product = np.array([
@@ -109,7 +115,7 @@ def contract(exported: Path) -> Contract:
 
 
 @pytest.mark.parametrize("still", [False, True], ids=["walking", "standing"])
-@pytest.mark.parametrize("noise", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_an_honest_robot_is_believed(contract: Contract, still: bool, noise: float) -> None:
     assert Walker(contract, still=still, noise=noise).walk(3.0) is None
 
@@ -186,7 +192,7 @@ def test_a_lie_is_noticed(contract: Contract, lie: Lie, still: bool, name: str, 
 
 
 @pytest.mark.hostile("deployment")
-@pytest.mark.parametrize(("growth", "within"), [(0.09, 0.25), (0.02, 1.2), (0.005, 6.0)])
+@pytest.mark.parametrize(("growth", "within"), [(0.09, 0.25), (0.005, 6.0)])
 def test_states_that_grow_old_are_noticed_although_each_is_fresh(
     contract: Contract, growth: float, within: float
 ) -> None:
@@ -221,7 +227,7 @@ def _edit(walker: Walker, change: Callable[[Signals], None]) -> None:
 def test_what_a_robot_does_not_tell_is_not_judged(contract: Contract, value: float | None) -> None:
     walker = Walker(contract)
     _edit(walker, lambda signals: setattr(signals, "accelerometer", None if value is None else np.full(3, value)))
-    assert walker.walk(2.0, tells=False) is None
+    assert walker.walk(1.0, tells=False) is None
 
 
 @pytest.mark.hostile("deployment")

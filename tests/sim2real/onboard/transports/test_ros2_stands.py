@@ -2,6 +2,7 @@
 
 import pytest
 from gaitway_onboard.bundle.policy import OnboardPolicy
+from gaitway_onboard.control.controller import ControllerConfig
 from gaitway_onboard.control.loop import run_loop
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_onboard.transports.ros2 import Ros2Robot
@@ -11,6 +12,8 @@ from gaitway_tasks.robots import ANYMAL_C
 from stand_bundle import make_stand_bundle
 
 from .ros2_by_hand import anymal
+
+BRISK = ControllerConfig(ramp=0.5, ramp_speed=4.0, hold=0.1, settle=0.2, lower=0.5, damp=0.5)
 
 
 @pytest.mark.parametrize("interface", ["effort", "position"])
@@ -26,7 +29,7 @@ def test_a_bundle_runs_to_its_end_and_is_damped(tmp_path, interface):
     robot.take_over()
     policy = OnboardPolicy(bundle, robot.joint_names)
     report = run_loop(
-        robot, policy, lambda elapsed: (0.0, 0.0, 0.0), 0.5,
+        robot, policy, lambda elapsed: (0.0, 0.0, 0.0), 0.5, config=BRISK,
         on_period=lambda period: heights.append((period.mode.value, twin.truth().base_pos[2])),
     )  # fmt: skip
     assert report.ok and report.policy_periods == 25 and report.clamped == 0

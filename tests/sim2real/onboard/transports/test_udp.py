@@ -13,6 +13,7 @@ from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.checks import SafetyFilter
 from gaitway_onboard.safety.limits import SafetyLimits
 from gaitway_onboard.transports.open import Connection, open_robot
+from light_realtime import light_realtime  # noqa: F401
 from tree import IMPORTABLE
 
 from ..onboard_robots import WavePolicy
@@ -39,6 +40,7 @@ def hardware(contract: Contract, port: int) -> Hardware:
     )
 
 
+@pytest.mark.usefixtures("light_realtime")
 def test_it_is_deployed(exported: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PYTHONPATH", IMPORTABLE)  # where the guardian process finds the transport
     contract = Contract.load(exported)

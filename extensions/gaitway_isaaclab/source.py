@@ -1,0 +1,236 @@
+"""A robot's file, MJCF or URDF, as MuJoCo reads it, held against what the file itself says.
+
+MuJoCo gives a URDF's link without ``<inertial>`` the mass of its shapes at the density of water; ROS gives it none.
+"""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from gaitway_files.errors import UserError
+from gaitway_files.mjcf_files import read_mjcf
+
+if TYPE_CHECKING:
+    import mujoco
+
+TOLERANCE = 1e-5
+"""Difference of mass, centre and inertia from the file's that rounding explains, as a part of the largest number."""
+
+
+class SourceError(UserError):
+    """A robot's file that cannot be converted without changing the robot, with the part and the fix."""
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass [kg], centre of mass in the body frame [m], inertia about it in the axes of the body frame [kg m^2]."""
+
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+
+    def moved(self, position: np.ndarray, rotation: np.ndarray) -> Inertial:
+        """Body as seen from a frame in which this body's frame has ``position`` (3,) and ``rotation`` (3, 3)."""
+        return Inertial(self.mass, position + rotation @ self.com, rotation @ self.inertia @ rotation.T)
+
+    def about(self, point: np.ndarray) -> np.ndarray:
+        """Inertia about ``point`` (3,), shape (3, 3)."""
+        offset = self.com - point
+        return self.inertia + self.mass * (offset @ offset * np.eye(3) - np.outer(offset, offset))
+
+    def minus(self, other: Inertial) -> Inertial:
+        """This body without ``other``, both in the same frame."""
+        mass = self.mass - other.mass
+        com = (self.mass * self.com - other.mass * other.com) / mass
+        return Inertial(mass, com, self.about(com) - other.about(com))
+
+    def principal(self) -> tuple[np.ndarray, np.ndarray]:
+        """Principal moments (3,) and the right-handed axes they belong to, as columns, shape (3, 3)."""
+        moments, axes = np.linalg.eigh(self.inertia)
+        axes[:, 2] *= np.sign(np.linalg.det(axes))
+        return moments, axes
+
+
+def is_urdf(path: Path) -> bool:
+    return path.suffix.lower() == ".urdf"
+
+
+def read_spec(path: Path) -> mujoco.MjSpec:
+    """The robot of an MJCF, or of a URDF with its first link free to move.
+
+    A URDF's links that are fixed to others stay bodies, and have the mass that the file gives them. Meshes called
+    ``package://NAME/...`` are looked for beside the file and above it. Raises :class:`SourceError` for what MuJoCo
+    would have to invent.
+    """
+    import mujoco
+    from gaitway_tasks.robots.mjcf import load_spec
+
+    spec = load_spec(path)
+    if not is_urdf(path):
+        return spec
+    spec.compiler.fusestatic = False
+    spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    for mesh in spec.meshes:
+        mesh.file = _found(path, mesh.file)
+    if len(spec.bodies) > 1 and not spec.bodies[1].joints:
+        spec.bodies[1].add_freejoint()
+    for name, inertial in urdf_inertials(path).items():
+        moments = inertial.principal()[0]
+        if inertial.mass < 0.0 or moments[0] < 0.0 or moments[0] + moments[1] < moments[2] * (1.0 - TOLERANCE):
+            raise SourceError(
+                f"{path}: link {name!r} has {inertial.mass:g} kg and the principal moments "
+                f"{', '.join(f'{moment:.4g}' for moment in moments)} kg m^2, which no body has: none may be negative, "
+                "nor one of them larger than the two others together"
+            )
+    for body in spec.bodies[1:]:
+        if body.joints and not any(each.explicitinertial and each.mass > 0.0 for each in _fixed_to(body)):
+            raise SourceError(
+                f"{path}: link {body.name!r} moves and has no mass, nor has any link that is fixed to it: give it an "
+                "<inertial>"
+            )
+    return spec
+
+
+def _fixed_to(body: mujoco.MjsBody) -> Iterator[mujoco.MjsBody]:
+    """A body and those that move with it."""
+    yield body
+    for child in body.bodies:
+        if not child.joints:
+            yield from _fixed_to(child)
+
+
+def check_inertials(path: Path, model: mujoco.MjModel) -> None:
+    """Raise :class:`SourceError` unless each link of ``model`` has the mass, centre and inertia of the URDF's."""
+    if not is_urdf(path):
+        return
+    told = urdf_inertials(path)
+    for body in range(1, model.nbody):
+        name = model.body(body).name
+        ours = compiled(model, body)
+        theirs = told.get(name, Inertial(0.0, np.zeros(3), np.zeros((3, 3))))
+        size = max(float(np.abs(theirs.inertia).max()), 1e-12)
+        for what, found, wanted, scale in (
+            ("mass", ours.mass, theirs.mass, max(theirs.mass, 1e-6)),
+            ("centre of mass", ours.com, theirs.com, max(float(np.abs(theirs.com).max()), 1e-3)),
+            ("inertia", ours.inertia, theirs.inertia, size),
+        ):
+            differs = np.abs(np.asarray(found) - wanted).max() > TOLERANCE * scale
+            if differs and (theirs.mass or what == "mass"):  # where there is no mass, its place has no meaning
+                raise SourceError(f"{path}: the {what} of link {name!r} is {wanted}, and MuJoCo reads {found}")
+
+
+def compiled(model: mujoco.MjModel, body: int) -> Inertial:
+    """The mass properties of a body of a compiled model."""
+    axes = matrix(model.body_iquat[body])
+    inertia = axes @ np.diag(model.body_inertia[body]) @ axes.T
+    return Inertial(float(model.body_mass[body]), model.body_ipos[body].copy(), inertia)
+
+
+def urdf_inertials(path: Path) -> dict[str, Inertial]:
+    """The mass properties of each link of a URDF that has any, in the frame of the link."""
+    found = {}
+    for link in read_mjcf(path).iter("link"):
+        inertial = link.find("inertial")
+        mass = None if inertial is None else inertial.find("mass")
+        if inertial is None or mass is None or float(mass.get("value", 0.0)) == 0.0:
+            continue
+        origin, moments = inertial.find("origin"), inertial.find("inertia")
+        xyz, rpy = (_numbers(origin, name) for name in ("xyz", "rpy"))
+        xx, xy, xz, yy, yz, zz = (
+            float(moments.get(f"i{axes}", 0.0)) if moments is not None else 0.0
+            for axes in ("xx", "xy", "xz", "yy", "yz", "zz")
+        )
+        turn = _turned(*rpy)
+        inertia = turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
+        found[str(link.get("name"))] = Inertial(float(mass.get("value", 0.0)), np.array(xyz), inertia)
+    return found
+
+
+def _numbers(element: ElementTree.Element | None, name: str) -> list[float]:
+    text = "" if element is None else element.get(name, "")
+    return [float(word) for word in text.split()] or [0.0] * 3
+
+
+def _turned(roll: float, pitch: float, yaw: float) -> np.ndarray:
+    """Rotation by roll about x, then pitch about y, then yaw about z, all fixed axes, shape (3, 3)."""
+    (cr, cp, cy), (sr, sp, sy) = (tuple(map(f, (roll, pitch, yaw))) for f in (math.cos, math.sin))
+    about_x = np.array([[1.0, 0.0, 0.0], [0.0, cr, -sr], [0.0, sr, cr]])
+    about_y = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
+    about_z = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
+    return about_z @ about_y @ about_x
+
+
+def matrix(quat_wxyz: np.ndarray) -> np.ndarray:
+    """Rotation of a quaternion (4,), shape (3, 3)."""
+    import mujoco
+
+    flat = np.empty(9)
+    mujoco.mju_quat2Mat(flat, quat_wxyz)
+    return flat.reshape(3, 3)
+
+
+# ---- what a USD does not hold ----------------------------------------------------------------------------------------
+
+
+def check_sayable(spec: mujoco.MjSpec, where: str) -> None:
+    """Raise :class:`SourceError` for physics of the robot that a USD of it would lose."""
+    if (lost := next(_lost(spec), None)) is not None:
+        raise SourceError(f"{where}: {lost}, which a USD of a robot does not hold: remove it from a copy of the file")
+
+
+def _lost(spec: mujoco.MjSpec) -> Iterator[str]:
+    for equality in spec.equalities:
+        if equality.active:
+            kind = equality.type.name.removeprefix("mjEQ_").lower()
+            yield f"{equality.name1!r} is tied to {equality.name2 or 'the world'!r} (equality {kind}, or <mimic>)"
+    for tendon in spec.tendons:
+        yield f"it has the tendon {tendon.name!r}"
+    for joint in spec.joints:
+        if np.any(joint.stiffness):
+            yield f"joint {joint.name!r} has a spring (stiffness)"
+    for body in spec.bodies:
+        if body.gravcomp:
+            yield f"body {body.name!r} has gravcomp={body.gravcomp:g}"
+    own = {geom.name for geom in spec.geoms if geom.name and geom.parent.name != "world"}
+    for pair in spec.pairs:
+        if pair.geomname1 in own and pair.geomname2 in own:
+            yield f"geoms {pair.geomname1!r} and {pair.geomname2!r} are a <pair>"
+    for flex in spec.flexes:
+        yield f"it has the soft body {flex.name!r}"
+
+
+def left_out(path: Path) -> str:
+    """What the USD of a file does not hold on purpose, for the person who converts it; empty if there is nothing."""
+    import mujoco
+
+    spec = read_spec(path)
+    kinds = Counter(
+        "position actuator" if actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE else "other actuator"
+        for actuator in spec.actuators
+    )
+    kinds.pop("position actuator", None)
+    kinds["sensor"], kinds["keyframe"], kinds["camera"] = len(spec.sensors), len(spec.keys), len(spec.cameras)
+    kinds["contact <pair> with the scene"] = len(spec.pairs)
+    kinds["shape of the scene"] = len(spec.worldbody.geoms)
+    return ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in kinds.items() if count)
+
+
+def _found(urdf: Path, file: str) -> str:
+    """The file of a mesh called ``file://PATH``, or ``package://NAME/REST``: REST is below a folder above the URDF."""
+    if file.startswith("file:"):
+        return unquote(urlsplit(file).path)
+    if not file.startswith("package://"):
+        return file
+    rest = file.removeprefix("package://").partition("/")[2]
+    for folder in urdf.absolute().parents:
+        if (folder / rest).is_file():
+            return str(folder / rest)
+    raise SourceError(f"{urdf}: the mesh {file} is in no folder above the file: there is no {rest}")
