@@ -1,8 +1,8 @@
 """``gaitway convert``: write a robot's MJCF or URDF as a USD for Isaac Lab.
 
-Write your own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses, inertias, joint limits, armature and
-friction are those of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get the gains
-of the file's position actuators, if it has any: Isaac Lab's actuators replace them.
+Write your own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses and inertias are the file's, and all else
+is that of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get the gains of the
+file's position actuators, if it has any: Isaac Lab's actuators replace them. What a USD cannot hold is refused by name.
 
 A URDF's first link becomes a floating base. An MJCF needs a free joint on its first body.
 
