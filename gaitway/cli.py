@@ -148,8 +148,15 @@ def _run(argv: Sequence[str] | None) -> int:
             import traceback
 
             traceback.print_exc()
-        print(f"gaitway: {message}", file=sys.stderr)
+        print(f"gaitway: {_shown(message)}", file=sys.stderr)
         return code
+
+
+def _shown(message: str) -> str:
+    """A message whose lines after the first are indented: what it quotes cannot begin a line of its own."""
+    from gaitway_files.reading import printable
+
+    return "\n  ".join(printable(line) for line in message.splitlines())
 
 
 def trust_named(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from gaitway_files.reading import KIB, MIB, size
+from gaitway_files.reading import KIB, MIB, NAME, VALUE, printable, size
 
 from .place import LOOPBACK, Heard, PlaceError, Unreachable, plain_name
 
@@ -63,7 +63,9 @@ class WebPlace:
             if self._watch.expired:
                 raise Unreachable(f"{address} took more than {seconds:.3g} s: try again later") from None
             why = getattr(error, "reason", None) or error
-            raise Unreachable(f"{address} does not answer: {str(why) or type(why).__name__}: try again later") from None
+            raise Unreachable(
+                f"{address} does not answer: {printable(why, VALUE) or type(why).__name__}: try again later"
+            ) from None
         if self._watch.expired:
             raise Unreachable(f"{address} took more than {seconds:.3g} s: try again later")
         return b"".join(parts)
@@ -92,7 +94,9 @@ class _SamePlace(urllib.request.HTTPRedirectHandler):
         target = urljoin(req.full_url, newurl)
         if urlsplit(target)[:2] != self.origin:
             fp.close()
-            raise PlaceError(f"{req.full_url} leads to another server, {target[:200]}: name that one if you trust it")
+            raise PlaceError(
+                f"{req.full_url} leads to another server, {printable(target, NAME)}: name that one if you trust it"
+            )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from .errors import UserError
 
@@ -15,6 +16,8 @@ TEXT_BYTES = 16 * MIB
 """Most of a file of text that is read whole."""
 FILE_BYTES = 2 * GIB
 """Most of a file of arrays or of a graph that is read whole."""
+NAME, VALUE, SENTENCE = 200, 80, 500
+"""Most characters of a stranger's name, value or sentence on a line of ours."""
 LINE_BYTES = 16 * MIB
 """Most of one line of a file of rows."""
 
@@ -31,13 +34,36 @@ class FileError(UserError):
     """A file that is not read, with its name, what is wrong with it, and the limit where there is one."""
 
     def __init__(self, name: object, reason: str):
-        self.name, self.reason = str(name), _printable(reason)
-        super().__init__(f"{_printable(self.name)}: {self.reason}")
+        self.name, self.reason = str(name), printable(reason)
+        super().__init__(f"{printable(self.name)}: {self.reason}")
 
 
-def _printable(text: str) -> str:
-    """``text`` with the characters that control a terminal written out: it may come from a hostile file."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+def printable(text: object, limit: int | None = None) -> str:
+    """``text`` on one line, with the characters that control a terminal written out: it may come from a stranger.
+
+    At most ``limit`` characters of it, if it is given; :data:`NAME` for a name, :data:`VALUE` for a value in a message.
+    """
+    shown = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in str(text))
+    return shown if limit is None or len(shown) <= limit else shown[: limit - 3] + "..."
+
+
+def check_texts(data: Any, name: object, limit: int) -> Any:
+    """``data``, if every text in it is one printable line of at most ``limit`` characters. Raises :class:`FileError`.
+
+    Such a text cannot pass itself off as lines of ours on a terminal, in a page or in a log.
+    """
+    waiting = [data]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and not (value.isprintable() and len(value) <= limit):
+            raise FileError(
+                name, f"has the text {value[:VALUE]!r}, and one printable line of {limit} characters is read"
+            )
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return data
 
 
 class DamagedFile(FileError):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.reading import MIB, FileError, MissingFile, as_text, read_bytes
+from gaitway_files.reading import MIB, NAME, SENTENCE, FileError, MissingFile, as_text, check_texts, read_bytes
 from gaitway_files.writing import write_text
 from gaitway_files.yaml_files import dump_yaml, parse_yaml
 
@@ -311,6 +311,10 @@ def _read(path: Path) -> bytes:
 
 def _check(data: Any, where: str | Path) -> None:
     """Raise :class:`BundleError` with the first few faults of a contract's content."""
+    try:
+        check_texts(data, where, SENTENCE)
+    except FileError as error:
+        raise BundleError(str(error)) from None
     faults = list(problems(data, CONTRACT_SCHEMA)) or list(_inconsistencies(data))
     if faults:
         more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
@@ -322,6 +326,9 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     names, faults = data["joint_names"], []
     if twice := sorted({name for name in names if names.count(name) > 1}):
         faults.append(f"joint_names lists {', '.join(twice)} twice")
+    faults += [
+        f"{key} has {len(data[key])} characters, {NAME} at most" for key in ("task", "robot") if len(data[key]) > NAME
+    ]
     faults += [
         f"{key} has {len(data[key])} entries for {len(names)} joint_names"
         for key in ("default_joint_pos", "joint_pos_limits")

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
-from gaitway_files.reading import KIB, read_bytes
+from gaitway_files.reading import KIB, VALUE, printable, read_bytes
 from gaitway_files.writing import write_text
 
 from .contract import sha256
@@ -34,6 +35,7 @@ CARD_FILE, INDEX_FILE = "README.md", "published.json"
 UNCOVERED = (SIGNATURE_FILE, REHEARSAL_FILE, CARD_FILE, INDEX_FILE)
 """A rehearsal comes after the signature; ``gaitway push`` writes the page and the index of what it publishes."""
 KEY_BYTES = 64 * KIB
+FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 AGAIN = "sign it with 'gaitway validate --sign KEY'"
 
 
@@ -88,7 +90,7 @@ def verify_bundle(bundle: str | Path, trusted: Iterable[PublicKey]) -> PublicKey
             continue
         _compare(bundle, signed)
         return key
-    claimed = str(content.get("key"))
+    claimed = _claimed(content, path)
     if claimed in (key.fingerprint for key in trusted):
         raise SignatureError(f"{path} was edited: the signature is not one of {claimed} over what it lists: {AGAIN}")
     known = ", ".join(f"{key.path} ({key.fingerprint})" for key in trusted)
@@ -109,7 +111,7 @@ def signed_by(bundle: str | Path) -> str | None:
     if not isinstance(signed, dict):
         raise SignatureError(f"{path} lists no files: {AGAIN}")
     _compare(Path(bundle), signed)
-    return str(content.get("key"))[:80]
+    return _claimed(content, path)
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -117,6 +119,16 @@ def _content(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("gaitway_signature") != SCHEMA:
         raise SignatureError(f"{path} is not a signature of version {SCHEMA}: {AGAIN}")
     return content
+
+
+def _claimed(content: dict[str, Any], path: Path) -> str:
+    """Fingerprint that a signature claims; the word of a person or firm is none."""
+    claimed = content.get("key")
+    if not isinstance(claimed, str) or not FINGERPRINT.fullmatch(claimed):
+        raise SignatureError(
+            f"{path} has the key {printable(claimed, VALUE)!r}, which is no fingerprint SHA256:...: {AGAIN}"
+        )
+    return claimed
 
 
 def _compare(bundle: Path, signed: dict[str, str]) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.json_files import read_json
-from gaitway_files.reading import FileError, MissingFile, read_bytes
+from gaitway_files.reading import SENTENCE, FileError, MissingFile, check_texts, read_bytes
 
 VERDICT_FILE, REHEARSAL_FILE = "validation.json", "rehearsal.json"
 SCHEMA = 1
+WORDS = ("PASS", "FAIL")
+"""What a verdict can be."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
     """
     path, again = Path(path), kind.again
     try:
-        data = read_json(path, nan=True)
+        data = check_texts(read_json(path, nan=True), path, 2 * SENTENCE)
     except MissingFile:
         raise VerdictError(f"no verdict at {path}: run {kind.command} first") from None
     except FileError as error:
@@ -71,6 +73,7 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
     rows = data.get(name)
     if (
         not all(isinstance(data.get(text), str) for text in kind.texts)
+        or data["verdict"] not in WORDS
         or not isinstance(rows, list)
         or not all(
             isinstance(row, dict) and all(isinstance(row.get(key), form) for key, form in wanted.items())

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 import numpy as np
 from gaitway_files.json_files import parse_json
 from gaitway_files.packed import unpack
-from gaitway_files.reading import GIB, MIB, FileError, one_line, open_regular
+from gaitway_files.reading import GIB, MIB, NAME, FileError, check_texts, one_line, open_regular, printable
 from mcap.exceptions import InvalidMagic
 from mcap.records import Attachment, Channel, Chunk, Message, Metadata, Schema
 from mcap.stream_reader import StreamReader, breakup_chunk
@@ -29,6 +29,8 @@ from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
 from .messages import FlightError, MessageType, unpack_event, unpack_string
 
+METADATA_CHARACTERS = 1_000_000
+"""Most characters of one entry of a flight's metadata."""
 FLIGHT_BYTES = 16 * GIB
 """Most of a file; the recorder keeps a flight within 2 GB."""
 BLOCK_BYTES = 16 * MIB
@@ -102,12 +104,12 @@ class Flight:
     @property
     def robot(self) -> str:
         """Name of the robot, "" if the recording does not say."""
-        return self.metadata.get("robot", "")
+        return printable(self.metadata.get("robot", ""), NAME)
 
     @property
     def hardware(self) -> str:
         """Name for ``--robot`` of the robot that flew, "" if the recording does not say."""
-        return self.metadata.get("hardware", "")
+        return printable(self.metadata.get("hardware", ""), NAME)
 
     @property
     def start(self) -> float:
@@ -303,9 +305,9 @@ class _Part:
         elif isinstance(record, Attachment):
             self.attachments[record.name] = record.data
         elif isinstance(record, Metadata) and record.name == METADATA:
-            self.metadata = record.metadata
+            self.metadata = check_texts(record.metadata, self.path, METADATA_CHARACTERS)
         elif isinstance(record, Metadata) and record.name == END:
-            self.end = record.metadata
+            self.end = check_texts(record.metadata, self.path, METADATA_CHARACTERS)
 
     def told(self, channel: int) -> int:
         """Messages that the recorder was told in all, as far as the file says."""

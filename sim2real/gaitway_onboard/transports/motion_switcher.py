@@ -17,6 +17,7 @@ from typing import Any
 
 from gaitway_files.hardware import Hardware
 from gaitway_files.json_files import parse_json
+from gaitway_files.reading import VALUE, printable
 
 from ..interface import DeployError
 from ..wire.bus import Bus, Topic
@@ -173,7 +174,7 @@ def _name(answer: Answer) -> str | None:
     if len(answer.data) <= LONGEST:
         with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             name = parse_json(answer.data, SERVICE)["name"]
-    return name if isinstance(name, str) else None
+    return printable(name, VALUE) if isinstance(name, str) else None
 
 
 class Watch:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_files.json_files import parse_json
-from gaitway_files.reading import FileError
+from gaitway_files.reading import NAME, FileError, check_texts
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
 from gaitway_onboard.flight.reading import Event, Flight
 
@@ -180,7 +180,7 @@ def text(summary: Summary) -> str:
     flight = summary.flight
     hardware = f" on {flight.hardware}" if flight.hardware else ""
     try:
-        software = dict(parse_json(flight.metadata.get("software", "{}"), "software"))
+        software = dict(check_texts(parse_json(flight.metadata.get("software", "{}"), "software"), "software", NAME))
     except (FileError, TypeError, ValueError):  # of another program
         software = {}
     lines = [
