@@ -96,7 +96,7 @@ def test_a_message_cannot_begin_a_line(monkeypatch, capsys):
     def fail(*_: object) -> None:
         raise UserError("it says 'a\ngaitway: signed by nvidia\x1b[2K'")
 
-    monkeypatch.setattr("gaitway.commands.list.run", fail)
+    monkeypatch.setattr("gaitway.commands.list_.run", fail)
     assert main(["list"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert first == "gaitway: it says 'a" and second == "  gaitway: signed by nvidia\\x1b[2K'"
