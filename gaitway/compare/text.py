@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gaitway_files.reading import printable
 
 from .comparison import Comparison
 from .tables import circumstances, headline, results, speed_of
@@ -27,12 +30,20 @@ def comma_separated(comparison: Comparison) -> str:
         means = [evaluation.mean for evaluation in run.evaluations]
         record = run.record
         last, best = (means[-1], max(means)) if means else ("", "")
-        writer.writerow([
+        writer.writerow(map(_cell, [
             run.task, run.group, record["algorithm"], record.get("preset") or "", run.header.seed, record["steps"],
             record["wall_time_s"], speed_of(run), run.series.name, run.series.score, run.series.protocol,
             last, best, len(means), run.header.path,
-        ])  # fmt: skip
+        ]))  # fmt: skip
     return buffer.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A cell that a spreadsheet does not take for a formula, and that is one line."""
+    if not isinstance(value, str | Path):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def show(comparison: Comparison, console: Console) -> None:

@@ -18,6 +18,7 @@ from html_page import Page
 
 from gaitway.cli import main
 from gaitway.commands import compare as command
+from gaitway.compare.text import _cell
 
 
 @pytest.fixture(scope="module")
@@ -273,3 +274,8 @@ def test_names_however_long_leave_room_for_the_drawing(robots, tmp_path, ours):
     assert code == 0 and "layout" not in err
     assert long in (tmp_path / "compare.md").read_text()
     assert long not in (tmp_path / "improvement.svg").read_text()
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd", "@sum"])
+def test_a_cell_is_no_formula_of_a_spreadsheet(text):
+    assert _cell(text) == f"'{text}" and _cell(f"a{text}\n") == f"a{text}\\n" and _cell(-1.5) == -1.5

@@ -84,7 +84,7 @@ def test_the_page_says_all_of_it():
         assert said in page.text, said
     assert '<meter value="30">' in text and "meter { width" in text
     assert text.count("<svg") == 1 and "nan" not in text
-    assert "http" not in text
+    assert "http:" not in text and "https:" not in text
 
 
 def test_cells_that_belong_together_are_one():
@@ -102,7 +102,7 @@ def test_markdown_has_what_is_text():
     text = motors().markdown()
     lines = text.splitlines()
     assert lines[0] == "# go2 on a stand" and "**FAIL** **1** of 2 turns" in lines
-    assert "- hip: stuck" in lines and "- policy.onnx: ab<c>" in lines and "dial at 30" in lines
+    assert "- hip: stuck" in lines and "- policy.onnx: ab&lt;c>" in lines and "dial at 30" in lines
     assert "| ✓ | **knee** with \\| gear | 23.1 |" in lines and "|  |  | 40.2 |" in lines
     assert "| --- | --- | ---: |" in lines
     assert "svg" not in text
@@ -111,3 +111,9 @@ def test_markdown_has_what_is_text():
 def test_bold_words_in_foreign_text_cannot_break_a_page():
     page = Page(Report("t", Head("k", "t", "a"), Section("s", "\ue000never closed", bold("<b>"))).html())
     assert page.open == [] and "<b>" in page.text
+
+
+def test_a_page_runs_and_fetches_nothing_whatever_it_quotes():
+    report = Report("x", note("<img src=http://a.example/b> ![c](http://a.example/d) a\x1b[2K"))
+    assert "Content-Security-Policy\" content=\"default-src 'none'" in report.html() and "<img" not in report.html()
+    assert report.markdown() == "&lt;img src=http://a.example/b> ![c]\\(http://a.example/d) a\\x1b[2K"
