@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gaitway_tasks.patterns import matches
+from gaitway_tasks.spec import MAX_DECIMATION
 
 from .errors import PolicyImportError
 
 OLDEST = 1000
 """Greatest age of a frame; published policies have up to 50."""
+WIDEST = 100_000
+"""Most numbers of an observation, history and all; published policies have up to 2,000."""
+CONTROL_DT = (0.0001, 1.0)
+"""Shortest and longest time from one action to the next [s]."""
 Numbers = tuple[float, ...]
 Range = tuple[float, float]
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
@@ -278,10 +283,14 @@ def _others(d: Description) -> Sequence[str]:
     faults = []
     if not d.observation:
         faults.append("observation has no term")
-    if not d.control_dt > 0:
-        faults.append(f"control_dt is {d.control_dt}, and must be above 0")
-    if d.physics_dt is not None and not 0 < d.physics_dt <= d.control_dt:
-        faults.append(f"physics_dt is {d.physics_dt}, and must be above 0 and at most control_dt")
+    if not CONTROL_DT[0] <= d.control_dt <= CONTROL_DT[1]:
+        faults.append(f"control_dt is {d.control_dt}, and must be from {CONTROL_DT[0]} to {CONTROL_DT[1]} s")
+    if d.physics_dt is not None and not d.control_dt / MAX_DECIMATION <= d.physics_dt <= d.control_dt:
+        faults.append(
+            f"physics_dt is {d.physics_dt}, and must be at most control_dt and at least a {MAX_DECIMATION}th of it"
+        )
+    if not _terms(d) and d.observation_dim > WIDEST:
+        faults.append(f"the policy would read {len(d.history.ages)} frames of {d.frame_dim} numbers: at most {WIDEST}")
     if not d.history.ages or not 0 <= min(d.history.ages) <= max(d.history.ages) <= OLDEST:
         faults.append(f"history.ages are {list(d.history.ages[:8])}, expected steps ago, from 0 to {OLDEST}")
     if d.history.by not in ("term", "step"):

@@ -10,9 +10,13 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gaitway_files.reading import SENTENCE, VALUE, check_texts, printable
+
 from .description import TWIST, Action, Clock, Command, Description, Held, History, Network, Term, per_name
 from .errors import PolicyImportError
 
+LARGEST = 1e39
+"""Largest number that is read, as of a contract."""
 PARTS: dict[str, type] = {"held": Held, "history": History, "clock": Clock, "network": Network}
 
 
@@ -23,6 +27,7 @@ def description_from(data: Any, where: str, **known: Any) -> Description:
     joints are all unless they are named, its offset the default pose. ``known`` fills in what the file leaves out.
     """
     data = {**known, **_mapping(data, where, Description)}
+    check_texts(data, where, SENTENCE)
     for key in ("joints", "observation", "control_dt", "command"):
         if key not in data:
             raise PolicyImportError(f"{where} has no {key}; it needs joints, observation, control_dt and command")
@@ -146,12 +151,24 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is not None:  # a mapping
         return isinstance(value, Mapping) and all(isinstance(k, str) and _fits(v, args[1]) for k, v in value.items())
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
     return isinstance(value, hint) and not (hint is int and isinstance(value, bool))
 
 
 def _shown(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint)).replace("typing.", "").replace("collections.abc.", "")
+
+
+def whole(value: Any, where: str, most: int) -> int:
+    """A whole number from 1 to ``most``, before anything is made of that many."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise PolicyImportError(f"{where} is {printable(value, VALUE)}; expected a whole number from 1 to {most}")
+    return value
+
+
+def product(one: Any, other: Any, where: str) -> float:
+    """Product of two numbers: a list times a number would be a longer list."""
+    return math.prod(_floats((one, other), where))
 
 
 def _list(value: Any, where: str) -> Sequence[Any]:

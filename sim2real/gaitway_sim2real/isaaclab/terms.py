@@ -13,7 +13,7 @@ from typing import Any
 
 from gaitway_onboard.bundle.contract import HeightScan
 from gaitway_tasks.mdp import observations
-from gaitway_tasks.spec import HeightScanner, ObservationGroup, ObservationTerm
+from gaitway_tasks.spec import MAX_HISTORY, HeightScanner, ObservationGroup, ObservationTerm
 from gaitway_tasks.vocabulary import BY_ISAACLAB, OBSERVATIONS
 
 from .config import Opaque, Settings, given
@@ -146,6 +146,8 @@ def map_observations(env: Settings, groups: Sequence[str], names: RobotNames, pr
 
 def _assemble(mapped: list[_Mapped], scanners: dict[str, HeightScanner], notes: list[str]) -> PolicyObservation:
     history = max((term.history for term in mapped), default=1)
+    if history > MAX_HISTORY:
+        raise IsaacLabImportError(f"a history of {history} frames: at most {MAX_HISTORY} are read")
     read: dict[tuple[int, int, int], list[int]] = {}
     start = 0
     for place, entry in enumerate(mapped):

@@ -60,6 +60,14 @@ REFUSED = {
     "fill": ({"history": {"ages": [0], "fill": "mean"}}, ("mean", "first", "zeros")),
     "moves_unknown": ({"action": {"joints": ["wheel"]}}, ("wheel", "FR_hip_joint")),
     "zeroed_unknown": ({"observation": [{"term": "joint_pos", "zeroed": ["head"]}]}, ("head", "FR_hip_joint")),
+    "step_of_nothing": ({"control_dt": 1e-300}, ("control_dt", "1e-300", "0.0001")),
+    "physics_of_nothing": ({"physics_dt": 1e-300}, ("physics_dt", "1e-300", "1000")),
+    "range_without_end": (
+        {"command": {"ranges": {"lin_vel_x": [-1e308, 1e308], "lin_vel_y": [0, 0], "ang_vel_z": [0, 0]}}},
+        ("lin_vel_x", "1e+308"),
+    ),
+    "frames_without_end": ({"history": {"ages": [0] * 50_000}}, ("50000 frames", "100000")),
+    "lines_in_a_note": ({"notes": ["harmless\nsigned by nvidia"]}, ("harmless", "printable line")),
     "no_mapping": ({"command": 3}, ("command", "3")),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import onnx
@@ -13,6 +14,7 @@ from gaitway_files.errors import UserError
 from gaitway_sim2real.imports import families
 from gaitway_sim2real.imports.families import Options
 from gaitway_sim2real.imports.readers import onnx_metadata, rl_sar, unitree_deploy, unitree_rl_gym
+from memory_taken import watched
 from sim2real.imports.published import G1, deploy_yaml, holosoma, linear_onnx, mangled, unitree_lab, write
 from sim2real.imports.scripted import mlp
 from torch import nn
@@ -325,3 +327,24 @@ def test_several_policies_are_listed_and_none_says_what_is_known(tmp_path):
     assert all(family.about in str(error.value) for family in families.FAMILIES) and "--describe" in str(error.value)
     with pytest.raises(UserError, match="nothing at"):
         families.find(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("reader", "make", "old", "new"),
+    [
+        (unitree_deploy, unitree_lab, r"history_length: \d+", "history_length: 1000000000"),
+        (rl_sar, lambda folder: sar(folder)[0], r"\bdt: [\d.e-]+", "dt: [0.005, 0.005]"),
+        (unitree_rl_gym, gym, r"simulation_dt: [\d.e-]+", "simulation_dt: [0.005]"),
+    ],
+    ids=["unitree_deploy", "rl_sar", "unitree_rl_gym"],
+)
+def test_numbers_are_numbers_before_they_are_reckoned_with(tmp_path, reader, make, old, new):
+    path = make(tmp_path)
+    texts = {file: file.read_text() for file in tmp_path.rglob("*.yaml")}
+    changed = {file: re.sub(old, new, text) for file, text in texts.items()}
+    assert changed != texts
+    for file, text in changed.items():
+        file.write_text(re.sub(r"decimation: \d+", "decimation: 1000000000", text))
+    with watched() as taken, pytest.raises(UserError, match=r"expected (a whole number|numbers)"):
+        reader.read(path)
+    assert taken() < 100_000_000

@@ -17,7 +17,7 @@ from gaitway_tasks.robots import ROBOTS
 
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
-from ..description_file import description_from
+from ..description_file import description_from, product
 from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import read_network
@@ -85,7 +85,7 @@ def _description(said: Mapping[str, Any], path: Path, base_file: Path) -> dict[s
         "stiffness": said["rl_kp"],
         "damping": said["rl_kd"],
         "effort_limit": said["torque_limits"],
-        "control_dt": said["dt"] * said["decimation"],
+        "control_dt": product(said["dt"], said["decimation"], f"{path}: dt x decimation"),
         "physics_dt": said["dt"],
         "action": {"scale": said["action_scale"],
                    **({"raw_clip": [list(pair) for pair in zip(low, high, strict=True)]} if low and high else {})},

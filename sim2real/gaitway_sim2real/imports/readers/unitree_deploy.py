@@ -17,7 +17,8 @@ from gaitway_tasks.robots import ROBOTS, Robot
 
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
-from ..description_file import description_from
+from ..description import OLDEST
+from ..description_file import description_from, whole
 from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import whole_onnx
@@ -91,7 +92,7 @@ def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
     lengths = {term.get("history_length") or 1 for term in observations.values()}
     if len(lengths) != 1:
         raise PolicyImportError(f"{path}: terms have histories of {sorted(lengths)} frames; one length is read")
-    (length,) = lengths
+    length = whole(lengths.pop(), f"{path}: history_length", OLDEST)
     mjlab = "mjlab" in str(path).lower()
     return {
         "family": "unitree_rl_mjlab" if mjlab else "unitree_rl_lab",

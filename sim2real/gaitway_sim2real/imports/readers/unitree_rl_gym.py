@@ -15,7 +15,7 @@ from gaitway_files.yaml_files import read_yaml
 
 from ..bundle import Found
 from ..described_policy import DescribedPolicy, described
-from ..description_file import description_from
+from ..description_file import description_from, product
 from ..errors import PolicyImportError, in_form
 from ..families import Options
 from ..weights import read_network
@@ -69,7 +69,7 @@ def _description(said: Mapping[str, Any], real: Mapping[str, Any], robot: str) -
         "default_joint_pos": said["default_angles"],
         "stiffness": said["kps"],
         "damping": said["kds"],
-        "control_dt": said["simulation_dt"] * said["control_decimation"],
+        "control_dt": product(said["simulation_dt"], said["control_decimation"], f"{robot}.yaml: control_decimation"),
         "physics_dt": said["simulation_dt"],
         "action": {"scale": said["action_scale"]},
         "held": {"stiffness": WAIST_STIFFNESS, "damping": WAIST_DAMPING, "position": {".*": 0.0}},
