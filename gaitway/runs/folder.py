@@ -166,6 +166,19 @@ class RunFolder:
                 )
             kept = [row for row in found.rows if row["steps"] <= steps]
             write_text_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))
+        self._tell_missing_metrics(steps)
+
+    def _tell_missing_metrics(self, steps: int) -> None:
+        """Warn if ``metrics.jsonl`` ends before the checkpoint of ``steps``, as after a power loss."""
+        path = self.path / METRICS
+        last = max((row["steps"] for row in parse_rows(path, "steps").rows), default=0) if path.exists() else 0
+        if last < steps:
+            warnings.warn(
+                f"{path} {f'ends after {last:,} steps' if last else 'is gone or empty'}, and the checkpoint has "
+                f"{steps:,}: the rows between are lost, and curves have a gap there",
+                RunWarning,
+                stacklevel=3,
+            )
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 

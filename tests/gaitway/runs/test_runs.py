@@ -16,7 +16,7 @@ from gaitway.errors import ConfigError, RunError
 from gaitway.runs import files
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
-from gaitway.runs.rows import read_rows
+from gaitway.runs.rows import RunWarning, read_rows
 from gaitway.training import loop as training
 from gaitway.training.interrupt import stop_requests
 from gaitway.training.load import load_actor
@@ -242,3 +242,17 @@ def test_quiet_is_quiet(capsys):
 def test_paths_in_the_record_are_relative_or_absent(config, tmp_path):
     run = RunFolder.create(tmp_path / "run", config)
     assert str(Path.home()) not in (run.path / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"), [(None, "is gone or empty"), (0, "is gone or empty"), (2, "ends after 32 steps")]
+)
+def test_metrics_that_a_power_loss_took_are_told(config, tmp_path, kept, told):
+    run = RunFolder.create(tmp_path / "run", config)
+    assert training.train(config, run, quiet=True) == 0
+    metrics = run.path / "metrics.jsonl"
+    rows = metrics.read_text().splitlines(keepends=True)
+    metrics.unlink() if kept is None else metrics.write_text("".join(rows[:kept]))
+    with pytest.warns(RunWarning, match=f"{told}, and the checkpoint has 64"):
+        assert training.train(merge(config, None, ["total_steps=80"]), RunFolder.open(run.path), quiet=True) == 0
+    assert [row["steps"] for row in read_rows(metrics)] == [*[16, 32][: kept or 0], 80]
