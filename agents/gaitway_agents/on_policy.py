@@ -153,7 +153,6 @@ class OnPolicyTrainer:
     def _prepare(self, rollout: EnvRollout) -> Batch:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
-        check_given(rollout.rewards, rollout.observations)
         values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
         next_values = self._next_values(rollout, values)
         done = rollout.terminated | rollout.truncated
@@ -181,6 +180,7 @@ class OnPolicyTrainer:
             mask=None if rollout.all_valid else rollout.valid.to(values.dtype),
         ).map(policy.rows)
         if not torch.isfinite(batch.advantages).all():
+            check_given(rollout.rewards, rollout.observations)
             bad = next(name for name, value in batch.named_tensors().items() if not torch.isfinite(value).all())
             raise NonFiniteError(f"the rollout holds a non-finite value: {bad}")
         if cfg.symmetry == "augment" and self.symmetry is not None:

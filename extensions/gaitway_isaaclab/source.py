@@ -209,14 +209,10 @@ def _lost(spec: mujoco.MjSpec) -> Iterator[str]:
 
 def left_out(path: Path) -> str:
     """What the USD of a file does not hold on purpose, for the person who converts it; empty if there is nothing."""
-    import mujoco
+    from gaitway_tasks.robots.mjcf import has_gains
 
     spec = read_spec(path)
-    kinds = Counter(
-        "position actuator" if actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE else "other actuator"
-        for actuator in spec.actuators
-    )
-    kinds.pop("position actuator", None)
+    kinds = Counter("other actuator" for actuator in spec.actuators if not has_gains(actuator))
     kinds["sensor"], kinds["keyframe"], kinds["camera"] = len(spec.sensors), len(spec.keys), len(spec.cameras)
     kinds["contact <pair> with the scene"] = len(spec.pairs)
     kinds["shape of the scene"] = len(spec.worldbody.geoms)

@@ -1,4 +1,3 @@
-"""What is expensive is made once, or not anew."""
+"""What is expensive is made once."""
 
-from forked import forked  # noqa: F401
 from graphs_once import graphs_once  # noqa: F401

@@ -97,7 +97,7 @@ def test_a_step_that_cannot_be_done_ends_the_walk(tmp_path, code):
 
 @pytest.mark.slow
 @pytest.mark.hostile("durability")
-def test_ctrl_c_ends_the_training_in_order(forked, tmp_path):
+def test_ctrl_c_ends_the_training_in_order(tmp_path):
     """As a terminal sends it: to make's child and to that one's child alike."""
     out = tmp_path / "walk"
     settings = [word for word in SMALL if not word.startswith("examination")] + ["total_steps=1e7"]

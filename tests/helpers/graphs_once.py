@@ -101,7 +101,9 @@ def sharing(factory: pytest.TempPathFactory, export: Callable[..., Any]) -> Call
 
         return made_once(factory, f"graph-{name}", write)
 
-    def shared(module: nn.Module, example: tuple[torch.Tensor, ...], **options: Any) -> Any:
+    def shared(module: nn.Module, example: tuple[torch.Tensor, ...], *others: Any, **options: Any) -> Any:
+        if others:  # a call of another library's
+            return export(module, example, *others, **options)
         try:
             name = structure(module, example, str(options))
         except (pickle.PicklingError, AttributeError, TypeError, ValueError, RuntimeError):  # as for a function's class

@@ -345,6 +345,11 @@ def effort_limits(model: mujoco.MjModel, joints: Sequence[str]) -> dict[str, flo
     return found
 
 
+def has_gains(actuator: mujoco.MjsActuator) -> bool:
+    """True for a position actuator, and others whose force follows joint angle and speed."""
+    return bool(actuator.biastype == mujoco.mjtBias.mjBIAS_AFFINE)
+
+
 def position_gains(model: mujoco.MjModel, joints: Sequence[str]) -> list[tuple[float, float]]:
     """Stiffness [N m/rad] and damping [N m s/rad] of the position actuator on each joint; 0 without one."""
     found = dict.fromkeys(joints, (0.0, 0.0))

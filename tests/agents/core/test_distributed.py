@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,7 @@ PROCESSES = 2
 def found(tmp_path_factory) -> dict[str, list[Any]]:
     """Results of every job below in each of the processes of one group."""
     folder = tmp_path_factory.mktemp("processes")
-    import_module("torch._dynamo")  # once, here: an optimiser's first step takes three CPU-seconds to import it
-    mp.start_processes(_process, (folder,), nprocs=PROCESSES, start_method="fork")
+    mp.spawn(_process, (folder,), nprocs=PROCESSES)
     ranks = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(PROCESSES)]
     return {name: [results[name] for results in ranks] for name in ranks[0]}
 

@@ -1,5 +1,4 @@
 import copy
-import multiprocessing
 import os
 import signal
 import time
@@ -30,13 +29,6 @@ def start():
         world.close()
 
 
-@pytest.fixture
-def forked(monkeypatch):
-    """Sampling processes begin with what this one has imported: a new one takes five CPU-seconds to import it."""
-    fork = multiprocessing.get_context("fork")
-    monkeypatch.setattr(multiprocessing, "get_context", {"spawn": fork}.__getitem__)
-
-
 def weights(value):
     table = torch.zeros(2, 3)
     table[0, 1] = value
@@ -64,7 +56,7 @@ def test_rollout_k_has_the_weights_after_update_k_and_errors_arrive(start):
     assert any("In the sampling process" in note for note in caught.value.__notes__)
 
 
-def test_a_slow_sampler_of_rollouts_larger_than_a_pipe_is_one_update_late(start, forked):
+def test_a_slow_sampler_of_rollouts_larger_than_a_pipe_is_one_update_late(start):
     world = start(partial(Told, 0.03, size=20_000), staleness=1)
     world.update_weights(weights(0))
     assert rounds(world, 6) == [(max(0, k - 1), k + 1) for k in range(6)]
@@ -72,7 +64,7 @@ def test_a_slow_sampler_of_rollouts_larger_than_a_pipe_is_one_update_late(start,
         world.sample(2, 2)
 
 
-def test_a_fast_sampler_is_no_more_than_n_updates_late_and_no_less(start, forked):
+def test_a_fast_sampler_is_no_more_than_n_updates_late_and_no_less(start):
     world = start(Told, staleness=3)
     world.update_weights(weights(0))
     assert rounds(world, 8, pause=0.03) == [(max(0, k - 3), k + 1) for k in range(8)]
@@ -83,7 +75,7 @@ def test_a_fast_sampler_is_no_more_than_n_updates_late_and_no_less(start, forked
     assert max(ages) == 3 and min(ages) == 1
 
 
-def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_noticed(start, forked):
+def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_noticed(start):
     one, two = (start(Told, staleness=2) for _ in range(2))
     one.update_weights(weights(0))
     before = rounds(one, 3)
@@ -99,12 +91,12 @@ def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_not
 
 
 @pytest.mark.hostile("durability")
-def test_an_answer_that_cannot_be_sent_is_not_waited_for(forked):
+def test_an_answer_that_cannot_be_sent_is_not_waited_for():
     with pytest.raises(SamplerDied, match="the sampling process ended by itself, with exit code 1"):
         AsynchronousWorld(mute)
 
 
-def test_an_end_does_not_wait_for_what_is_being_sampled(start, forked):
+def test_an_end_does_not_wait_for_what_is_being_sampled(start):
     world = start(partial(Told, 60.0), staleness=1)
     world.update_weights(weights(0))
     world._shape = (1, 2)
@@ -158,7 +150,7 @@ class Late(WantedToken):
 
 
 @pytest.mark.slow
-def test_a_training_is_that_of_one_process_with_old_weights_and_goes_on_bit_for_bit(start, forked):
+def test_a_training_is_that_of_one_process_with_old_weights_and_goes_on_bit_for_bit(start):
     plain = PolicyGradientTrainer(model := tiny_lm(vocab_size=12), Late(model), CONFIG, seed=0)
     whole = PolicyGradientTrainer(tiny_lm(vocab_size=12), start(wanted_token, staleness=1), CONFIG, seed=0)
     other = start(partial(wanted_token, seed=5), staleness=1)

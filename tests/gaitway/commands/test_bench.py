@@ -88,9 +88,7 @@ def test_a_process_that_is_killed_is_started_again_and_one_that_fails_is_not(tmp
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_told_and_done_by_the_same_command_which_leaves_finished_ones_alone(
-    forked, tmp_path, capsys
-):
+def test_a_run_that_fails_is_told_and_done_by_the_same_command_which_leaves_finished_ones_alone(tmp_path, capsys):
     jobs = matrix(["cartpole"], ["ppo"], [0, 1], tmp_path, TINY)
     jobs[0].folder.mkdir(parents=True)
     (jobs[0].folder / "thesis.tex").touch()
@@ -112,7 +110,7 @@ def test_a_run_that_fails_is_told_and_done_by_the_same_command_which_leaves_fini
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_continued(forked, tmp_path, capsys, monkeypatch):
+def test_a_killed_worker_is_continued(tmp_path, capsys, monkeypatch):
     """The process dies by SIGKILL as soon as it has a checkpoint; the run is finished all the same."""
     settings = ("total_steps=8192", "evaluation_episodes=0", "agent.optimizer.epochs=1", "checkpoint_interval=2")
     (job,) = matrix(["cartpole"], ["ppo"], [0], tmp_path, settings)
@@ -150,4 +148,3 @@ def test_a_stop_request_reaches_the_runs(tmp_path):
     record = json.loads((folder / "run.json").read_text())
     assert record["status"] == "interrupted"
     assert list(Path(folder, "checkpoints").glob("step_*.pt"))
-    assert "--resume" in folder.with_name("seed0.log").read_text()

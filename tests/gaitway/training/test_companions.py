@@ -32,7 +32,7 @@ def train(path: Path, *more: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.hostile("durability")
-def test_a_training_that_was_stopped_ends_as_one_that_was_not(forked, tmp_path, monkeypatch):
+def test_a_training_that_was_stopped_ends_as_one_that_was_not(tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train(whole) == 0
     with monkeypatch.context() as patch:
@@ -52,9 +52,7 @@ def test_a_training_that_was_stopped_ends_as_one_that_was_not(forked, tmp_path, 
 @pytest.mark.slow
 @pytest.mark.hostile("durability")
 @pytest.mark.parametrize("victim", ["companion", "first"])
-def test_no_process_outlives_the_other(request, tmp_path, victim):
-    if victim == "first":
-        request.getfixturevalue("forked")
+def test_no_process_outlives_the_other(tmp_path, victim):
     out = tmp_path / "run"
     command = [sys.executable, "-m", "gaitway", "train", BLIND, "--out", str(out), *TWO, "total_steps=1e7"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bit_by_bit import differences
-from forked import distributed
 from gaitway_sim2real.bundle import measured
 from gaitway_sim2real.validate import examiner
 from gaitway_sim2real.validate.examiner import Examiner
 from scripted_examinations import SMALL, outcomes
 from stopping import KillAfter, final_state
+from tree import IMPORTABLE
 
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
@@ -229,13 +231,30 @@ def test_a_bound_below_the_steps_already_taken_is_refused(tmp_path, monkeypatch,
     assert (run / "config.yaml").read_text() == before
 
 
+ALONG = """
+import sys
+import pytest
+from scripted_examinations import outcomes
+from gaitway.cli import main
+
+outcomes(pytest.MonkeyPatch(), {2})
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.slow
-def test_processes_that_learn_together_stop_together(forked, tmp_path, monkeypatch):
+def test_processes_that_learn_together_stop_together(tmp_path):
     """The first examines; the others, which keep no records, end with it."""
-    outcomes(monkeypatch, {2})
-    out = tmp_path / "run"
+    out, script = tmp_path / "run", tmp_path / "along.py"
+    script.write_text(ALONG)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", str(script)]
     asked = ["train", BLIND, "--until", "good", "--distributed", "--out", str(out), "--quiet"]
     few = ["num_envs=8", "agent.num_steps=8", "num_threads=1", "evaluation_episodes=0", "agent.optimizer.epochs=1"]
-    done = distributed(*asked, *few, "total_steps=1280", "examination_interval=128")
-    assert "".join(done).count("finished: good after 256 steps") == 1, done
+    path = os.pathsep.join([IMPORTABLE, *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*torchrun, *asked, *few, "total_steps=1280", "examination_interval=128"],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("finished: good after 256 steps") == 1, done.stdout
     assert examined(out) == [(1, False), (2, True)]

@@ -90,7 +90,7 @@ def test_another_seed_is_another_run(uninterrupted, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.hostile("durability")
-def test_killed_run_continues_from_its_newest_checkpoint(forked, uninterrupted, tmp_path):
+def test_killed_run_continues_from_its_newest_checkpoint(uninterrupted, tmp_path):
     folder = tmp_path / "run"
     settings = [*SMALL, "checkpoint_interval=1", "keep_checkpoints=2"]
     process = subprocess.Popen(

@@ -17,7 +17,7 @@ LEG = """
     size=".1 .04 .02" pos="0 0 -.32" contype="0" conaffinity="0" mass=".5"/>
 </body>"""
 MODEL = """
-<mujoco>
+<mujoco><compiler angle="radian"/>
   <option iterations="1" ls_iterations="5"/>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 .1"/>

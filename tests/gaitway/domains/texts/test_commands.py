@@ -308,7 +308,7 @@ def test_adapters_alone_are_in_checkpoints(sft, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_sampling_ahead_in_another_process(forked, sft, tmp_path):
+def test_sampling_ahead_in_another_process(sft, tmp_path):
     options = ["language.staleness=1", "total_steps=48", "evaluation_episodes=2"]
     run = train("arithmetic", "--agent", "grpo", "--model", sft, *RL, *options, out=tmp_path / "ahead")
     assert [row["rollout/staleness"] for row in read_rows(run / "metrics.jsonl")] == [0.0, 1.0, 1.0]

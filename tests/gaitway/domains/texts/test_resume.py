@@ -1,7 +1,7 @@
 """A language run that was stopped and continued equals one that was not, bit for bit."""
 
 import json
-import shutil
+import os
 import signal
 import subprocess
 import sys
@@ -9,26 +9,29 @@ import time
 
 import pytest
 from bit_by_bit import differences
-from language_runs import FLOAT, MODEL, RL, SFT, train
-from stopping import KillAfter, final_state
+from language_runs import FLOAT, MODEL, RL, SFT, ours, train
 
 from gaitway.cli import main
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
+from gaitway.training.progress import Progress
 
 
-def same_end(one, other):
-    """Whether two runs ended with the same state of the trainer, but for how long it took."""
-    apart = differences(*(final_state(RunFolder.open(run)) for run in (one, other)))
-    return [name for name in apart if ".timing." not in name] == []
+class KillAfter(Progress):
+    """Progress that sends this very process a signal after some iterations."""
+
+    def __init__(self, iterations: int):
+        self.left = iterations
+
+    def show(self, steps, metrics, *, last=False):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
-def stopped(monkeypatch, iterations, *words):
-    """Exit code of a command that is told to stop after some iterations."""
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(iterations, signal.SIGTERM))
-        return main(["train", *map(str, words)])
+def final_state(run):
+    return RunFolder.open(run).load_checkpoint()[0]["trainer"]
 
 
 AGENTS = {
@@ -43,11 +46,13 @@ AGENTS = {
 def test_interrupted_and_resumed_is_bit_identical(sft, tmp_path, monkeypatch, capsys, agent):
     command = ["arithmetic", "--agent", agent, "--model", sft, *AGENTS[agent]]
     whole = train(*command, out=tmp_path / "whole")
-    assert stopped(monkeypatch, 2, *command, "--out", tmp_path / "parts") == 143
-    out = capsys.readouterr().out
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(2))
+        code, out, _ = ours(["train", *command, "--out", tmp_path / "parts"], capsys)
+    assert code == 143
     assert "continue with: gaitway train arithmetic" in out and "--resume" in out
     parts = train(*command, "--resume", out=tmp_path / "parts")
-    assert same_end(whole, parts)
+    assert differences(final_state(whole), final_state(parts)) == []
     mine, theirs = read_rows(whole / "metrics.jsonl"), read_rows(parts / "metrics.jsonl")
     assert len(mine) == len(theirs) > 2
     for one, other in zip(mine, theirs, strict=True):
@@ -59,7 +64,7 @@ def test_interrupted_and_resumed_is_bit_identical(sft, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.slow
-def test_a_killed_process_leaves_a_run_that_goes_on(forked, sft, tmp_path):
+def test_a_killed_process_leaves_a_run_that_goes_on(sft, tmp_path):
     command = ["arithmetic", "--agent", "grpo", "--model", str(sft), *RL]
     whole = train(*command, out=tmp_path / "whole")
     process = subprocess.Popen(
@@ -73,15 +78,25 @@ def test_a_killed_process_leaves_a_run_that_goes_on(forked, sft, tmp_path):
     process.kill()
     process.wait()
     parts = train(*command, "--resume", out=tmp_path / "parts")
-    assert same_end(whole, parts)
+    assert differences(final_state(whole), final_state(parts)) == []
 
 
 def test_a_run_goes_on_without_the_one_it_began_with(sft, tmp_path, monkeypatch):
+    import shutil
+
     copy = shutil.copytree(sft, tmp_path / "sft")
     command = ["arithmetic", "--agent", "grpo", "--model", copy, "--lora", *RL]
-    assert stopped(monkeypatch, 1, *command, "--out", tmp_path / "run") == 143
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(1))
+        assert ours_code(command, tmp_path / "run") == 143
     shutil.rmtree(copy)
-    train(*command, "--resume", out=tmp_path / "run")
+    assert ours_code([*command, "--resume"], tmp_path / "run") == 0
+
+
+def ours_code(command, out):
+    from gaitway.cli import main
+
+    return main(["train", *map(str, command), "--out", str(out)])
 
 
 def mixture(tmp_path):
@@ -108,13 +123,16 @@ SMALL = ["evaluation_episodes=4", "evaluation_interval=0", "--model", "tiny", *M
         pytest.param("grpo", [*SAMPLED, "task.curriculum=true", "language.staleness=1"], marks=pytest.mark.slow),
     ],
 )
-def test_a_mixture_goes_on_where_it_was(forked, tmp_path, monkeypatch, capsys, agent, settings):
+def test_a_mixture_goes_on_where_it_was(tmp_path, monkeypatch, capsys, agent, settings):
     command = [mixture(tmp_path), "--agent", agent, *MIXED, *SMALL, *settings]
     whole = train(*command, out=tmp_path / "whole")
-    assert stopped(monkeypatch, 2, *command, "--out", tmp_path / "parts", "--quiet") == 143
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "make_progress", lambda *_, **__: KillAfter(2))
+        assert main(["train", *command, "--out", str(tmp_path / "parts"), "--quiet"]) == 143
     assert f"continue with: gaitway train {command[0]} " in capsys.readouterr().out
     parts = train(*command, "--resume", out=tmp_path / "parts")
-    assert same_end(whole, parts)
+    apart = differences(final_state(whole), final_state(parts))
+    assert [name for name in apart if ".timing." not in name] == []
     rows = read_rows(parts / "metrics.jsonl")
     if agent == "grpo":
         assert all(

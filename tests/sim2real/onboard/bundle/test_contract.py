@@ -23,7 +23,9 @@ FILES = ("policy.onnx", "golden.npz", "robot.xml", "robot_license.txt", "io_desc
 
 def test_save_then_load_returns_the_same_contract(bundle: Path, tmp_path: Path) -> None:
     contract = Contract.load(bundle)
-    odd = dataclasses.replace(contract, default_joint_pos=tuple(k / 30 + 1e-17 * k for k in range(12)), init_height=1e-5)
+    odd = dataclasses.replace(
+        contract, default_joint_pos=tuple(k / 30 + 1e-17 * k for k in range(12)), init_height=1e-5
+    )
     (tmp_path / "other").mkdir()
     odd.save(tmp_path / "other")
     assert Contract.load(tmp_path / "other") == odd

@@ -179,10 +179,10 @@ def test_ranges_wider_than_the_robot_s(approved: Path, reseal) -> None:
 
 def test_a_default_pose_out_of_reach(approved: Path, reseal) -> None:
     pose = list(Contract.load(approved).default_joint_pos)
-    pose[3] = 0.9
+    pose[3] = 0.52
     reseal(approved, default_joint_pos=tuple(pose))
     approve(approved)
-    assert "the default pose [rad] is out of reach: LH_HAA 0.9 (its range is [-0.72, 0.49])" in refused(approved)
+    assert "the default pose [rad] is out of reach: LH_HAA 0.52 (its range is [-0.72, 0.49])" in refused(approved)
 
 
 @pytest.mark.parametrize("period", [0.003, 0.05])
