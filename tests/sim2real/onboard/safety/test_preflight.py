@@ -280,7 +280,7 @@ def test_a_verdict_that_was_sealed_by_a_stranger(bundle: Path, changes: dict) ->
     data = json.loads(path.read_text()) | changes
     data["seal"] = seal({name: value for name, value in data.items() if name != "seal"})
     path.write_text(json.dumps(data))
-    doubtful(bundle, "is about another policy" if "policy_sha256" in changes else "does not say what a verdict says")
+    doubtful(bundle, "printable line" if "policy_sha256" in changes else "does not say what a verdict says")
 
 
 def test_seals_are_those_of_validate(approved: Path) -> None:
