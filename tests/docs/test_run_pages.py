@@ -51,6 +51,7 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = shutil.copytree(template, tmp_path / "workshop")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("GAITWAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
     examine = partial(validation.validate_bundle, scenarios=SCENARIOS)

@@ -186,13 +186,14 @@ def test_a_bad_row_costs_itself_alone(run, bad):
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_last_row_cut_short_is_silent(run):
+def test_a_last_row_cut_short_is_no_damage_and_told(run):
     whole = (run / "metrics.jsonl").read_bytes()
     for cut in range(1, len(whole.splitlines(keepends=True)[-1])):
         (run / "metrics.jsonl").write_bytes(whole[:-cut])
         found = parse_rows(run / "metrics.jsonl")
         assert not found.damaged and len(found.rows) == (10 if cut == 1 else 9)
-    RunFolder.open(run).forget_after(100)
+    with pytest.warns(RunWarning, match="ends after 90 steps, and the checkpoint has 100"):
+        RunFolder.open(run).forget_after(100)
     assert not (run / "metrics.jsonl.damaged").exists()
 
 

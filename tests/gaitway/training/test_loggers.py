@@ -43,6 +43,13 @@ def every_row(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+def offline(monkeypatch):
+    """W&B keeps its records here, also where a test before has set it up in another way."""
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    wandb.teardown()
+
+
 def stop(monkeypatch, status, *words):
     """Train until the third iteration, which ends as ``status`` says."""
     progress = FailAfter() if status == "failed" else KillAfter(3, signal.SIGTERM)
@@ -87,8 +94,7 @@ def framed(log: bytes):
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])
 def test_weights_and_biases(tmp_path, monkeypatch, capsys, status):
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
+    offline(monkeypatch)
     run = tmp_path / "run"
     stop(monkeypatch, status, "--logger", "wandb", "--out", str(run))
     time.sleep(1.1)  # W&B names its folders by the second
@@ -116,8 +122,7 @@ def test_weights_and_biases(tmp_path, monkeypatch, capsys, status):
 
 
 def test_what_weights_and_biases_does_not_get(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
+    offline(monkeypatch)
     assert main([*COMMAND, "--logger", "wandb", "--out", str(tmp_path / "run")]) == 0
     seen = records(tmp_path / "run")
     assert {record.WhichOneof("record_type") for record in seen}.isdisjoint({"output", "output_raw", "files"})
@@ -189,8 +194,7 @@ def test_passwords_in_addresses_stay_here():
 
 
 def test_random_numbers_do_not_depend_on_a_logger(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
+    offline(monkeypatch)
     for name, words in (("with", ["--logger", "wandb"]), ("without", [])):
         assert main([*COMMAND, *words, "--out", str(tmp_path / name)]) == 0
     same = [
