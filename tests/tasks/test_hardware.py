@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from gaitway_files.hardware import PER_JOINT
-from gaitway_tasks.patterns import by_pattern
+from gaitway_files.patterns import by_pattern
 from gaitway_tasks.robots import ROBOTS
 
 HARDWARE = {robot.hardware.name: (robot, robot.hardware) for robot in ROBOTS.values() if robot.hardware is not None}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gaitway_files.hardware import Hardware
+from gaitway_files.patterns import PatternError, matches
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 
@@ -87,9 +87,9 @@ class Ros2Config:
         values = {}
         for name in self.joints:
             try:
-                matching = [value for pattern, value in patterns.items() if re.fullmatch(pattern, name)]
-            except (re.error, TypeError) as error:
-                raise DeployError(f"{key}: a key is not a pattern of joint names, such as '.*_KFE': {error}") from None
+                matching = [value for pattern, value in patterns.items() if matches(pattern, name)]
+            except PatternError as error:
+                raise DeployError(f"{key}: {error}") from None
             if not matching:
                 raise DeployError(f"{key}: no pattern matches joint {name!r}: {', '.join(patterns)}")
             values[name] = matching[0]

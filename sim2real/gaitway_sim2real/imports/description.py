@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaitway_tasks.patterns import matches
+from gaitway_files.patterns import matches
 from gaitway_tasks.spec import MAX_DECIMATION
 
 from .errors import PolicyImportError
@@ -20,6 +20,8 @@ OLDEST = 1000
 """Greatest age of a frame; published policies have up to 50."""
 WIDEST = 100_000
 """Most numbers of an observation, history and all; published policies have up to 2,000."""
+MOST = 256
+"""Most joints, terms of an observation and patterns of names; published policies have up to 60, 20 and 30."""
 CONTROL_DT = (0.0001, 1.0)
 """Shortest and longest time from one action to the next [s]."""
 Numbers = tuple[float, ...]
@@ -185,6 +187,13 @@ class Description:
     """Differences from the source's own runner."""
 
     def __post_init__(self) -> None:
+        for what, listed in (
+            ("joints", self.joints),
+            ("action.joints", self.action.joints),
+            ("terms", self.observation),
+        ):
+            if len(listed) > MOST:
+                raise PolicyImportError(f"the description of {self.name} has {len(listed)} {what}: {MOST} at most")
         faults = [*_lengths(self), *_joints(self), *_terms(self), *_others(self)]
         if faults:
             more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
@@ -306,6 +315,8 @@ def _others(d: Description) -> Sequence[str]:
 def per_name(value: Any, names: Sequence[str], what: str) -> tuple[Any, ...]:
     """One value for each of ``names``: a number for all, a list in their order, or a mapping of patterns."""
     if isinstance(value, Mapping):
+        if len(value) > MOST:
+            raise PolicyImportError(f"{what} has {len(value)} patterns: {MOST} at most")
         found = []
         for name in names:
             matching = [v for pattern, v in value.items() if matches(pattern, name)]

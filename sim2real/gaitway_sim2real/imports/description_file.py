@@ -12,7 +12,7 @@ from typing import Any
 
 from gaitway_files.reading import SENTENCE, VALUE, check_texts, printable
 
-from .description import TWIST, Action, Clock, Command, Description, Held, History, Network, Term, per_name
+from .description import MOST, TWIST, Action, Clock, Command, Description, Held, History, Network, Term, per_name
 from .errors import PolicyImportError
 
 LARGEST = 1e39
@@ -174,13 +174,20 @@ def product(one: Any, other: Any, where: str) -> float:
 def _list(value: Any, where: str) -> Sequence[Any]:
     if value is not None and not isinstance(value, list | tuple):
         raise PolicyImportError(f"{where} is {value!r}; expected a list")
-    return value or ()
+    return _few(value or (), where)
 
 
 def _names(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise PolicyImportError(f"{where} is {value!r}; expected a list of names")
-    return tuple(value)
+    return tuple(_few(value, where))
+
+
+def _few(value: Sequence[Any], where: str) -> Sequence[Any]:
+    """A list that no robot's exceeds, before anything is made of what it holds."""
+    if len(value) > MOST:
+        raise PolicyImportError(f"{where} has {len(value)} entries: {MOST} at most")
+    return value
 
 
 def _floats(values: Sequence[Any], where: str) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gaitway_tasks.patterns import matches
+from gaitway_files.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, ImplicitPD, Robot
 
 from ..mujoco.own_model import OwnModel

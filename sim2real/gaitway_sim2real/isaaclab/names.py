@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gaitway_files.patterns import PatternError, matches
+
 from .errors import IsaacLabImportError
+
+MOST = 256
+"""Most patterns of one setting; Isaac Lab's own have up to 30."""
 
 
 class NoMatch(IsaacLabImportError):
@@ -34,12 +38,14 @@ def values(mapping: Mapping[str, Any], names: Sequence[str], what: str) -> dict[
 
 def _owners(patterns: list[str], names: Sequence[str], what: str) -> dict[str, str]:
     """The pattern that each matched name matches."""
+    if len(patterns) > MOST:
+        raise IsaacLabImportError(f"{what} has {len(patterns)} patterns: {MOST} at most")
     owner: dict[str, str] = {}
     for pattern in patterns:
         try:
-            found = [name for name in names if re.fullmatch(pattern, name)]
-        except re.error as error:
-            raise IsaacLabImportError(f"{what}: {pattern!r} is not a regular expression: {error}") from None
+            found = [name for name in names if matches(pattern, name)]
+        except PatternError as error:
+            raise IsaacLabImportError(f"{what}: {error}") from None
         if not found:
             raise NoMatch(f"{what}: {pattern!r} matches none of the joints {', '.join(names)}")
         for name in found:

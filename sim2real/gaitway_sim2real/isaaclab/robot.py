@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gaitway_tasks.patterns import matches
+from gaitway_files.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot
 from gaitway_tasks.robots.orders import newton_order, physx_order
 

@@ -7,9 +7,9 @@ import functools
 
 import torch
 from gaitway_files.errors import UserError
+from gaitway_files.patterns import matches
 from torch import Tensor
 
-from ..patterns import matches
 from ..world import World
 
 

@@ -57,7 +57,7 @@ def load_spec(path: str | Path) -> mujoco.MjSpec:
         digest = hashlib.sha256(content).digest()
         if digest not in _ours() and (path.resolve(), digest) not in _tried:
             check_mjcf(path)
-            contained(functools.partial(_try, path), path, "compiling it", memory=COMPILER_BYTES)
+            contained(functools.partial(_try, path), path, "compiling it and taking it apart", memory=COMPILER_BYTES)
             _tried.add((path.resolve(), digest))
     except FileError as error:
         raise ModelError(f"{path} is not a valid MJCF: {error.reason if error.name == str(path) else error}") from None
@@ -134,10 +134,18 @@ def _ours() -> frozenset[bytes]:
 
 
 def _try(path: Path) -> None:
-    """Compile a model and allocate its simulation. The caller's own compilation reports all other errors."""
+    """Compile a model, allocate its simulation, and delete whatever a robot is used without, one by one as it takes.
+
+    The caller's own compilation reports all other errors.
+    """
     try:
-        model = mujoco.MjSpec.from_file(str(path)).compile()
+        spec = mujoco.MjSpec.from_file(str(path))
+        model = spec.compile()
         mujoco.mj_forward(model, mujoco.MjData(model))
+        for group in (spec.keys, spec.sensors, spec.actuators, spec.pairs, spec.lights, spec.cameras, spec.sites,
+                      spec.geoms, spec.skins, spec.materials, spec.textures):  # fmt: skip
+            for element in list(group):
+                spec.delete(element)
     except (ValueError, mujoco.FatalError) as error:
         if "alloc" in str(error).lower():
             raise

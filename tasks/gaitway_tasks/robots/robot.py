@@ -10,8 +10,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.hardware import Hardware
+from gaitway_files.patterns import matches
 
-from ..patterns import matches
 from .parameters import JointParameters, RobotParameters
 
 

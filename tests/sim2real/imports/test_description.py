@@ -67,6 +67,10 @@ REFUSED = {
         ("lin_vel_x", "1e+308"),
     ),
     "frames_without_end": ({"history": {"ages": [0] * 50_000}}, ("50000 frames", "100000")),
+    "terms_without_end": ({"observation": ["last_action"] * 100_000}, ("observation has 100000", "256")),
+    "joints_without_end": ({"joints": [f"j{k}" for k in range(100_000)]}, ("joints has 100000", "256")),
+    "patterns_without_end": ({"stiffness": {f"j{k}": 1.0 for k in range(100_000)}}, ("stiffness has 100000", "256")),
+    "pattern_without_end": ({"stiffness": {"(.*)*x": 1.0}}, ("stiffness", "FR_hip_joint")),
     "lines_in_a_note": ({"notes": ["harmless\nsigned by nvidia"]}, ("harmless", "printable line")),
     "no_mapping": ({"command": 3}, ("command", "3")),
 }

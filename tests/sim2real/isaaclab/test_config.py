@@ -88,7 +88,7 @@ def test_names_come_in_the_order_of_the_joints_or_of_the_patterns():
     [
         (["a_.*", ".*_hip"], "'a_hip' matches both 'a_.*' and '.*_hip'"),
         (["hip"], "'hip' matches none of the joints a_hip, b_hip"),
-        (["(a"], "is not a regular expression"),
+        (["(a"], "is no pattern of names"),
     ],
 )
 def test_names_that_isaac_lab_refuses_too(patterns, said):

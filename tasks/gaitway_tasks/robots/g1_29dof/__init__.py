@@ -8,8 +8,8 @@ gains do not balance the robot: it stands only under a policy.
 from pathlib import Path
 
 from gaitway_files.hardware import Hardware
+from gaitway_files.patterns import by_pattern
 
-from ...patterns import by_pattern
 from ..description import RobotDescription, velocity_tasks
 from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
 from ..robot import Mirror, Robot, drive

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gaitway_files.hardware import Hardware
+from gaitway_files.patterns import by_pattern
 
-from ...patterns import by_pattern
 from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, velocity_tasks
 from ..robot import Mirror, Robot, drive
 
