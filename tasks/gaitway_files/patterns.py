@@ -132,21 +132,21 @@ class _Match:
     def _part(self, kind: Any, value: Any, starts: int) -> int:
         if kind in _SINGLE:
             self.steps += len(self.name) // 64
-            places = sum(1 << k for k, char in enumerate(self.name) if starts >> k & 1 and _is(kind, value, char))
-            return places << 1
+            return sum(2 << k for k, char in enumerate(self.name) if starts >> k & 1 and _is(kind, value, char))
         if kind is code.BRANCH:
             return functools.reduce(int.__or__, (self.ends(parts, starts) for parts in value[1]))
         if kind is code.SUBPATTERN:
             return self.ends(value[3], starts)
         if kind in (code.MAX_REPEAT, code.MIN_REPEAT):
-            return self._repeated(*value, starts)
+            return self._repeated(value, starts)
         if kind is code.AT:
             return starts & (1 if value in _BEGIN else 1 << len(self.name))
         places = [k for k in range(len(self.name) + 1) if starts >> k & 1]
         return sum(1 << k for k in places if self._is_near(k, *value) is (kind is code.ASSERT))
 
-    def _repeated(self, least: int, most: int, parts: Any, starts: int) -> int:
-        """After ``least`` to ``most`` times. More times than characters change nothing."""
+    def _repeated(self, value: tuple[int, int, Any], starts: int) -> int:
+        """After the least to the most times. More times than characters change nothing."""
+        least, most, parts = value
         for _ in range(min(least, len(self.name) + 1)):
             starts = self.ends(parts, starts)
         reached = new = starts
