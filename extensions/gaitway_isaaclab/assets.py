@@ -8,7 +8,6 @@ import hashlib
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 import urllib.error
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from gaitway_files.children import ending_with_us
-from gaitway_files.mjcf_files import MODEL_BYTES
+from gaitway_files.mjcf_files import MODEL_BYTES, names_files
 from gaitway_files.reading import read_bytes
 from gaitway_files.writing import whole_file, write_text
 from gaitway_tasks.robots import DESCRIPTIONS, Robot
@@ -194,7 +193,7 @@ def _usd_of(robot: Robot) -> Path:
     model, description = read_bytes(robot.mjcf, MODEL_BYTES), json.dumps(usd.described(robot))
     made_from = hashlib.sha256(model + description.encode() + Path(usd.__file__).read_bytes())
     path = cache_folder() / made_from.hexdigest()[:16] / (Path(robot.usd).name if robot.usd else f"{robot.name}.usd")
-    if not path.exists() or re.search(rb"\bfile(name)?=", model):
+    if not path.exists() or names_files(model):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as partial:
             if "pxr" in sys.modules or _kit_runs():

@@ -46,6 +46,11 @@ def check_mjcf(path: str | Path) -> bytes:
     return _Walk(path).file(path, 1)
 
 
+def names_files(content: bytes) -> bool:
+    """True if an MJCF or URDF takes anything from other files: parts of it, meshes, pictures."""
+    return re.search(rb"\bfile\w*\s*=", content) is not None
+
+
 def read_mjcf(path: str | Path) -> ElementTree.Element:
     """The elements of an MJCF file, as :func:`check_mjcf` lets it pass; included files are not put in."""
     plain = _without_comments(check_mjcf(path), Path(path))

@@ -203,12 +203,8 @@ def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: 
 
 
 def _copy_model(task: Task, folder: Path) -> mujoco.MjModel:
-    """Copy the robot's MJCF and compile the copy, so that a file it needs from elsewhere is noticed here."""
-    spec = mjcf.load_spec(copy_model(task.robot.mjcf, folder))
+    """Copy the robot's MJCF and compile the copy."""
+    path = copy_model(task.robot.mjcf, folder)
+    spec = mjcf.load_spec(path)
     mjcf.check_joints(spec, task.robot.joint_names)
-    try:
-        return spec.compile()
-    except (ValueError, mujoco.FatalError) as error:
-        raise ExportError(
-            f"{task.robot.mjcf} does not compile on its own ({error}): a bundle's robot.xml must need no other file"
-        ) from error
+    return mjcf.compile_spec(spec, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +12,9 @@ from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.robots.mjcf import ModelError
 
 from .model import ancestors
+from .standalone import drop_looks, freeze, write_standalone
 
 SCALAR = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-GREY = (0.5, 0.5, 0.5, 1.0)
 NEAR = 0.25  # share of the base's height above the lowest foot
 UNLIMITED = 9.42477796076938  # [rad] for a joint without a range: three half turns, as ANYbotics writes
 UNSEEN = 1 << 30  # a bit of conaffinity that no geom's contype has: such a geom touches through its pairs alone
@@ -34,7 +33,7 @@ class OwnModel:
         spec = mjcf.load_spec(path)
         _free_base(spec)
         _free_pairs(spec)
-        _drop_looks(spec)
+        drop_looks(spec)
         model = mjcf.compile_spec(spec, path)
         base = _check(spec, path)
         joints = [joint for joint in spec.joints if joint.type in SCALAR]
@@ -57,7 +56,7 @@ class OwnModel:
             soft_joint_pos_limit_factor=1.0,
             init_height=float(spec.body(base).pos[2]),
             actuators={},
-            mjcf=_standalone(spec, model, base, Path(self._folder.name) / path.name, path),
+            mjcf=_alone(spec, model, base, Path(self._folder.name) / path.name, path),
         )
 
     def feet(self, pose: Mapping[str, float]) -> tuple[str, ...]:
@@ -90,16 +89,9 @@ def _check(spec: Any, path: Path) -> str:
     return str(base.name)
 
 
-def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Path) -> Path:
-    """Write the robot alone: no scene, no control, no visuals, inertias as numbers and collision meshes as vertices."""
-    _place_meshes(spec, model)  # first: ids hold until something is deleted
-    for body in spec.bodies:
-        if body.name != "world" and model.body(body.name).mass[0] > 0.0:
-            compiled = model.body(body.name)
-            body.explicitinertial, body.mass = 1, float(compiled.mass[0])
-            body.ipos, body.iquat, body.inertia = compiled.ipos, compiled.iquat, compiled.inertia
-            body.fullinertia = [float("nan"), *[0.0] * 5]
-            body.ialt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
+def _alone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Path) -> Path:
+    """Write the robot alone: no scene and no control."""
+    freeze(spec, model)
     for group in (spec.actuators, spec.sensors, spec.keys):
         for element in list(group):
             spec.delete(element)
@@ -108,23 +100,10 @@ def _standalone(spec: Any, model: mujoco.MjModel, base: str, out: Path, path: Pa
     for body in list(spec.worldbody.bodies):
         if body.name != base:
             spec.delete(body)
-    mjcf.strip_visuals(spec)
     # Models for MJX allow one iteration, which does not hold a robot on the ground in other contact settings.
     spec.option.iterations = max(spec.option.iterations, ITERATIONS)
     spec.option.ls_iterations = max(spec.option.ls_iterations, LINE_SEARCHES)
-    for mesh in list(spec.meshes):
-        _inline(spec, mesh, model)
-    try:
-        copy = spec.compile()
-        # Classes of geoms keep the names of materials that are gone, and cannot be asked for.
-        out.write_text(re.sub(r' material="[^"]*"', "", spec.to_xml()), "utf-8")
-        mujoco.MjModel.from_xml_path(str(out))
-    except (ValueError, mujoco.FatalError) as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{path} cannot be made independent of other files: {reason}") from None
-    ours = float(model.body_subtreemass[model.body(base).id])
-    if abs(float(copy.body_subtreemass[copy.body(base).id]) - ours) > 1e-6 * ours:
-        raise ModelError(f"{path}: the robot's mass changed while the file was made independent of others")
+    write_standalone(spec, model, base, out, path)
     return out
 
 
@@ -156,44 +135,6 @@ def _free_pairs(spec: Any) -> None:
                 own[name].conaffinity = UNSEEN
         if not all(name in own for name in names):
             spec.delete(pair)
-
-
-def _drop_looks(spec: Any) -> None:
-    """Delete what only a camera sees, and with it the need for its files, which are often not published."""
-    mjcf.strip_visuals(spec)
-    for geom in spec.geoms:
-        # Collision shapes are often hidden, and are all that is left.
-        geom.material, geom.group, geom.rgba = "", 0, GREY
-    # Sensors are no part of the robot's copy, and may name geoms that are deleted here.
-    for group in (spec.materials, spec.textures, spec.skins, spec.sensors):
-        for element in list(group):
-            spec.delete(element)
-    used = {geom.meshname for geom in spec.geoms if geom.type == mujoco.mjtGeom.mjGEOM_MESH}
-    for mesh in list(spec.meshes):
-        if mesh.name not in used:
-            spec.delete(mesh)
-
-
-def _place_meshes(spec: Any, model: mujoco.MjModel) -> None:
-    """Place mesh geoms as the compiler does: it centres every mesh and shifts its geoms to compensate."""
-    for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_MESH:
-            placed = model.geom(geom.id)
-            geom.pos, geom.quat = placed.pos, placed.quat
-            geom.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT
-
-
-def _inline(spec: Any, mesh: Any, model: mujoco.MjModel) -> None:
-    """Put a mesh of its centred vertices in the place of one with a file; geoms collide with its convex hull anyway."""
-    compiled = model.mesh(mesh.name)
-    start, count = int(compiled.vertadr[0]), int(compiled.vertnum[0])
-    vertices = spec.add_mesh(
-        name=f"{mesh.name}_hull", uservert=model.mesh_vert[start : start + count].flatten().tolist()
-    )
-    for geom in spec.geoms:
-        if geom.type == mujoco.mjtGeom.mjGEOM_MESH and geom.meshname == mesh.name:
-            geom.meshname = vertices.name
-    spec.delete(mesh)
 
 
 def _root(body: Any) -> Any:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -262,16 +263,20 @@ def test_a_failed_export_leaves_the_old_bundle_and_nothing_else(task: Task, bund
 
 
 @pytest.mark.usefixtures("known_graph")
-def test_a_robot_model_that_needs_other_files_is_refused(task: Task, actor: nn.Module, tmp_path: Path) -> None:
+def test_a_model_of_several_files_is_one_in_a_bundle(task: Task, actor: nn.Module, tmp_path: Path) -> None:
     needy = tmp_path / "needy.xml"
     xml = ANYMAL_C.mjcf.read_text().replace(
-        "<worldbody>", '<asset><mesh name="shell" file="shell.obj"/></asset><worldbody>', 1
+        "<worldbody>",
+        '<asset><mesh name="shell" file="shell.obj"/></asset>'
+        '<worldbody><geom type="mesh" mesh="shell" contype="0" conaffinity="0"/>',
+        1,
     )
     needy.write_text(xml)
     (tmp_path / "shell.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 3 1 4\n")
-    with pytest.raises(ExportError, match="must need no other file"):
-        export_bundle(task.replace(robot=task.robot.replace(mjcf=needy)), actor, tmp_path / "b", checkpoint_sha256=SHA)
-    assert not (tmp_path / "b").exists()
+    export_bundle(task.replace(robot=task.robot.replace(mjcf=needy)), actor, tmp_path / "b", checkpoint_sha256=SHA)
+    (tmp_path / "shell.obj").unlink()
+    copy, own = (mujoco.MjModel.from_xml_path(str(path)) for path in (tmp_path / "b" / "robot.xml", ANYMAL_C.mjcf))
+    assert copy.body_mass.sum() == pytest.approx(own.body_mass.sum())
 
 
 def test_unwritable_destination_is_one_clear_error(task: Task, actor: nn.Module, tmp_path: Path) -> None:
