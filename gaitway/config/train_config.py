@@ -22,7 +22,7 @@ from ..domains.request import Request
 from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_of
 from ..errors import MAX_SEED, ConfigError
 from .overrides import apply_layers, changes, read_layers, read_settings, trust_settings
-from .tree import Kinds, from_tree, named, to_tree
+from .tree import Kinds, fields_to_tree, from_tree, named, to_tree
 
 if TYPE_CHECKING:
     from ..domains.domain import Domain, Plays
@@ -206,17 +206,30 @@ def resolve(
         raise domain.wrong_agent(request.agent, task)
     settings = {"task": task, "preset": preset, "algorithm": request.agent, "world": world}
     settings |= domain.defaults(task, request) | {key: value for key, value in given.items() if value is not None}
-    return merge(TrainConfig(**settings), config_file, overrides)
+    if not request.layers:
+        return TrainConfig(**settings)
+    return _merged(_defaults() | settings, request.layers, overrides)
 
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:
     """``base`` changed by a YAML file and by ``key=value`` settings."""
-    layers = read_layers(config_file, overrides)
-    if not layers:
+    if not (layers := read_layers(config_file, overrides)):
         return base
-    trust(*_modules_in(base))
+    return _merged({f.name: getattr(base, f.name) for f in dataclasses.fields(base)}, layers, overrides)
+
+
+def _defaults() -> dict[str, Any]:
+    """Fields that have a default."""
+    fields = dataclasses.fields(TrainConfig)
+    made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
+    return made | {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
+
+
+def _merged(settings: Mapping[str, Any], layers: Sequence[Any], overrides: Sequence[str]) -> TrainConfig:
+    """Configuration of all fields, of which only what ``layers`` leave is checked."""
+    trust(*_modules_in(settings))
     trust_settings(overrides)
-    return config_from_tree(apply_layers(to_tree(base), layers))
+    return config_from_tree(apply_layers(fields_to_tree(TrainConfig, settings), layers))
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:

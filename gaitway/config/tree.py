@@ -91,8 +91,7 @@ def _hints(cls: type) -> dict[str, Any]:
 def to_tree(value: Any, hint: Any = Any) -> Any:
     """Plain data (mappings, lists, numbers, text, None) for ``value``, a field declared as ``hint``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
-        tree = {f.name: to_tree(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value)}
+        tree = fields_to_tree(type(value), {f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
         kinds = _kinds_of(hint)
         kind = kinds.name_of(type(value)) if kinds else type(value).__name__
         several = len(kinds.paths if kinds else _dataclasses_of(hint)) > 1 or (kinds and kind not in kinds.paths)
@@ -109,6 +108,12 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ConfigError(f"{value!r} cannot be written to a configuration file")
+
+
+def fields_to_tree(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain data for ``values`` of all fields of the dataclass ``cls``, before an object of it is made."""
+    hints = _hints(cls)
+    return {f.name: to_tree(values[f.name], hints[f.name]) for f in dataclasses.fields(cls)}
 
 
 def from_tree(hint: Any, data: Any, path: str = "") -> Any:

@@ -85,6 +85,8 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
             learner = in_bfloat16(learner)
     if preset is not None and not _has_hidden_velocity(task):
         learner = _without_estimator(learner)
+    if preset is not None and not task.robot.mirrors and isinstance(learner, PPOConfig):
+        learner = replace(learner, symmetry="none")
     settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
     if preset is not None and backend(request.world).shares_cores:
         settings = _on_all_cores(settings, request)

@@ -237,6 +237,8 @@ class Robots(Environments):
                 "training ends when a policy passes an examination and then the whole suite, after "
                 f"{config.total_steps:,} steps at the latest"
             )
+        if config.preset and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
+            yield f"{config.task.robot.name} has no mirrors: each direction is learnt from steps in it alone"
         yield from backend(config.world).notes(config, continued=continued)
 
 

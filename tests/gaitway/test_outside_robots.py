@@ -16,7 +16,9 @@ from gaitway_tasks.robots import ROBOTS, RobotDescription, RobotError, RobotTask
 from tree import ROOT
 
 from gaitway.cli import main
-from gaitway.config.train_config import load
+from gaitway.config.train_config import load, resolve
+from gaitway.domains import robot_presets
+from gaitway.errors import ConfigError
 
 EXAMPLE = ROOT / "docs/examples/pony"
 SMALL = [
@@ -70,6 +72,33 @@ def test_a_packaged_file_is_one_of_that_package(here):
         with pytest.raises(ValueError, match="has no file"):
             load(config)
         config.write_text(config.read_text().replace(wrong, "package:pony/pony.xml"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "symmetry"), [((), "none"), (("agent.gamma=0.97",), "none"), (("agent.symmetry=canonical",), None)]
+)
+def test_a_robot_without_mirrors_takes_every_preset(here, settings, symmetry):
+    facts = Path("pony/__init__.py")
+    before, _, rest = facts.read_text().partition("    mirrors={")
+    facts.write_text(f"{before}{rest.partition(chr(10) + '    },')[2]}")
+    trusting.trust("pony")
+    for preset in ("cpu", "sprint"):
+        if symmetry is None:
+            with pytest.raises(ConfigError, match=r"agent\.symmetry='canonical' needs a robot with mirrors"):
+                resolve(BLIND, preset=preset, overrides=settings)
+            continue
+        config = resolve(BLIND, preset=preset, overrides=settings)
+        assert config.agent.symmetry == symmetry and not config.task.robot.mirrors
+        assert any("pony has no mirrors" in note for note in config.domain.notes(config, continued=False))
+
+
+@pytest.mark.parametrize("overruled", ["num_envs=64", "num_envs=63"])
+def test_a_default_that_does_not_fit_can_be_overruled(here, monkeypatch, overruled):
+    trusting.trust("pony")
+    monkeypatch.setattr(robot_presets, "CPU", robot_presets.CPU | {"num_envs": 0})
+    with pytest.raises(ConfigError, match="num_envs=0"):
+        resolve(BLIND, preset="cpu")
+    assert f"num_envs={resolve(BLIND, preset='cpu', overrides=[overruled]).num_envs}" == overruled
 
 
 WRONG = """
