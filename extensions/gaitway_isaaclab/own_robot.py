@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
+from gaitway_tasks.robots.source import SourceError
 
-from .source import SourceError
 from .usd import body_inertials, compile_file
 
 TOLERANCE = 1e-3
@@ -21,7 +21,7 @@ def robot_in(path: str | Path) -> Robot:
     """The robot in an MJCF or URDF file: every hinge is driven, with the gains of its position actuator, if it has one.
 
     Joints without one get drives without stiffness and damping, and no limit where the file has none. The default pose
-    is zero, or the nearest that joint limits allow. Raises :class:`.source.SourceError` or
+    is zero, or the nearest that joint limits allow. Raises :class:`gaitway_tasks.robots.source.SourceError` or
     :class:`gaitway_tasks.robots.mjcf.ModelError` for a file that is no walking robot.
     """
     from gaitway_tasks.robots.mjcf import effort_limits, position_gains
@@ -60,7 +60,7 @@ def check_loaded(robot: Robot, physics: str) -> list[str]:
     """Load the converted ``robot`` in Isaac Lab 3.0 and compare masses, inertias and joint limits with the file's.
 
     Returns a line on each. Raises :class:`gaitway_isaaclab.preflight.IsaacLabError` for masses, and
-    :class:`.source.SourceError` for others that differ.
+    :class:`gaitway_tasks.robots.source.SourceError` for others that differ.
     """
     from . import compat
     from .walk import Walk

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gaitway_files.json_files import read_json
 from gaitway_tasks.robots.robot import ImplicitPD, Robot
+from gaitway_tasks.robots.source import Inertial, SourceError, check_inertials, compiled, matrix, read_spec
 
-from gaitway_isaaclab.source import Inertial, SourceError, check_inertials, check_sayable, compiled, matrix, read_spec
+from gaitway_isaaclab.sayable import check_sayable
 
 if TYPE_CHECKING:
     import mujoco
@@ -226,9 +227,9 @@ def _compile(robot: Robot) -> mujoco.MjModel:
 
 
 def compile_file(path: Path) -> mujoco.MjModel:
-    """The model of a file that :func:`.source.read_spec` reads; the first body is the base.
+    """The model of a file that :func:`gaitway_tasks.robots.source.read_spec` reads; the first body is the base.
 
-    Raises :class:`.source.SourceError` for what a USD of a walking robot cannot say.
+    Raises :class:`gaitway_tasks.robots.source.SourceError` for what a USD of a walking robot cannot say.
     """
     try:
         import mujoco

@@ -94,7 +94,7 @@ class IsaacLab(Backend):
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
         from gaitway_isaaclab.own_robot import check_loaded, robot_in
-        from gaitway_isaaclab.source import left_out
+        from gaitway_isaaclab.sayable import left_out
         from gaitway_isaaclab.usd import compile_file, renamed, write_usd
 
         from ..runs.files import make_folder

@@ -6,9 +6,13 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gaitway_files.errors import UserError
+
 from .backend import Backend
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gymnasium.vector import VectorEnv
 
     from ..config.train_config import TrainConfig
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 class Mujoco(Backend):
     shares_cores = True
+    models = (".xml",)
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_mujoco
@@ -23,6 +28,27 @@ class Mujoco(Backend):
         assert config.physics is not None
         physics = dataclasses.asdict(config.physics)
         return gaitway_mujoco.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads, **physics)
+
+    def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
+        import mujoco
+        from gaitway_files.writing import whole_file
+        from gaitway_sim2real.mujoco.standalone import alone
+        from gaitway_tasks.robots.source import check_inertials, is_urdf, read_spec
+
+        from ..runs.files import make_folder
+
+        if engine is not None:
+            raise UserError(f"--engine {engine} loads a USD: give --out FILE.usd")
+        make_folder(out.absolute().parent)
+        with whole_file(out) as partial:
+            model = alone(read_spec(source), partial, source)
+            check_inertials(source, model)
+            check_inertials(source, mujoco.MjModel.from_xml_path(str(partial)))
+        joints = model.njnt - int((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).sum())
+        yield f"{out}: {model.nbody - 1} bodies, {joints} joints, {model.body_mass.sum():.6g} kg"
+        if is_urdf(source):
+            yield "left out: visual shapes, velocity limits, elements of other programs"
+        yield "next: the robot's facts and a task, as docs/your_robot.md tells"
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         if not continued and config.preset in (None, "isaaclab3"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gaitway_tasks.registry import UnknownNameError
@@ -15,6 +16,9 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     from .domain import Domain
+
+MODELS = (".urdf", ".xml", ".mjcf", ".usd", ".usda", ".xacro")
+"""Endings of robots' models."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ def find_task(name: str, preset: str | None = None) -> Any:
             if preset is not None and not domain.has_presets:
                 raise UnknownNameError(f"preset of {name}", preset, ())
             return task
+    if Path(name).suffix.lower() in MODELS:
+        raise ConfigError(
+            f"{name} is a robot's model, and a task is asked for: how a model becomes a robot with a task stands in "
+            "docs/your_robot.md; gaitway convert turns a URDF into the MJCF that it needs"
+        )
     raise UnknownNameError("task", name, [known for domain in domains() for known in domain.names()])
 
 

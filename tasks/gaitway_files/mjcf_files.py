@@ -46,6 +46,12 @@ def check_mjcf(path: str | Path) -> bytes:
     return _Walk(path).file(path, 1)
 
 
+def names_a_urdf(path: Path, content: bytes) -> bool:
+    """True if a robot's file is a URDF, by its ending or its first element."""
+    first = re.search(rb"<([A-Za-z]\w*)", re.sub(rb"<!--.*?-->", b"", content[:4096], flags=re.DOTALL))
+    return path.suffix.lower() == ".urdf" or (first is not None and first[1] == b"robot")
+
+
 def names_files(content: bytes) -> bool:
     """True if an MJCF or URDF takes anything from other files: parts of it, meshes, pictures."""
     return re.search(rb"\bfile\w*\s*=", content) is not None

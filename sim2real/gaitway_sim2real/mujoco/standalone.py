@@ -20,11 +20,16 @@ def copy_standalone(path: Path, out: Path) -> None:
     if not names_files(content):
         out.write_bytes(content)
         return
-    spec = mjcf.load_spec(path)
+    alone(mjcf.load_spec(path), out, path)
+
+
+def alone(spec: Any, out: Path, path: Path) -> mujoco.MjModel:
+    """Write the model ``spec``, which was read from ``path``, to the one file ``out``; returns the compiled model."""
     drop_looks(spec)
     model = mjcf.compile_spec(spec, path)
     freeze(spec, model)
     write_standalone(spec, model, "world", out, path)
+    return model
 
 
 def drop_looks(spec: Any) -> None:

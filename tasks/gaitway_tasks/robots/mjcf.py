@@ -17,7 +17,7 @@ import mujoco
 import numpy as np
 from gaitway_files.contained import contained
 from gaitway_files.errors import UserError
-from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf
+from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf, names_a_urdf
 from gaitway_files.reading import GIB, FileError, one_line, read_bytes
 
 from ..ground import Ground
@@ -47,13 +47,19 @@ class ModelError(UserError):
     """An MJCF that cannot be used, with the fix."""
 
 
-def load_spec(path: str | Path) -> mujoco.MjSpec:
-    """Parse an MJCF file. A foreign file is first checked, and compiled in a process with limits."""
+def load_spec(path: str | Path, *, urdf: bool = False) -> mujoco.MjSpec:
+    """Parse an MJCF file, or with ``urdf`` also one of that kind.
+
+    A foreign file is first checked, and compiled in a process with limits.
+    """
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"no MJCF file at {path}")
     try:
         content = read_bytes(path, MODEL_BYTES)
+        if not urdf and names_a_urdf(path, content):
+            out = path.with_suffix(".xml") if path.suffix == ".urdf" else path.with_name(f"{path.stem}_mjcf.xml")
+            raise ModelError(f"{path} is a URDF, and an MJCF is needed: gaitway convert {path} --out {out} writes one")
         digest = hashlib.sha256(content).digest()
         if digest not in _ours() and (path.resolve(), digest) not in _tried:
             check_mjcf(path)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_isaaclab.source import urdf_inertials
 from gaitway_isaaclab.usd import compile_file
 from gaitway_tasks.robots import GO2
+from gaitway_tasks.robots.source import urdf_inertials
 from pxr import Usd, UsdPhysics
 
 from gaitway.cli import main

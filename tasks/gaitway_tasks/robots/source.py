@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_files.mjcf_files import read_mjcf
+from gaitway_files.mjcf_files import MODEL_BYTES, names_a_urdf, read_mjcf
+from gaitway_files.reading import read_bytes
 
 if TYPE_CHECKING:
     import mujoco
@@ -60,7 +60,7 @@ class Inertial:
 
 
 def is_urdf(path: Path) -> bool:
-    return path.suffix.lower() == ".urdf"
+    return names_a_urdf(path, read_bytes(path, MODEL_BYTES)) if path.is_file() else path.suffix.lower() == ".urdf"
 
 
 def read_spec(path: Path) -> mujoco.MjSpec:
@@ -71,9 +71,12 @@ def read_spec(path: Path) -> mujoco.MjSpec:
     would have to invent.
     """
     import mujoco
-    from gaitway_tasks.robots.mjcf import load_spec
 
-    spec = load_spec(path)
+    from .mjcf import load_spec
+
+    if path.is_file() and b"<xacro:" in read_bytes(path, MODEL_BYTES):
+        raise SourceError(f"{path} is a xacro, of which ROS makes a URDF: ros2 run xacro xacro {path} > robot.urdf")
+    spec = load_spec(path, urdf=True)
     if not is_urdf(path):
         return spec
     spec.compiler.fusestatic = False
@@ -175,48 +178,6 @@ def matrix(quat_wxyz: np.ndarray) -> np.ndarray:
     flat = np.empty(9)
     mujoco.mju_quat2Mat(flat, quat_wxyz)
     return flat.reshape(3, 3)
-
-
-# ---- what a USD does not hold ----------------------------------------------------------------------------------------
-
-
-def check_sayable(spec: mujoco.MjSpec, where: str) -> None:
-    """Raise :class:`SourceError` for physics of the robot that a USD of it would lose."""
-    if (lost := next(_lost(spec), None)) is not None:
-        raise SourceError(f"{where}: {lost}, which a USD of a robot does not hold: remove it from a copy of the file")
-
-
-def _lost(spec: mujoco.MjSpec) -> Iterator[str]:
-    for equality in spec.equalities:
-        if equality.active:
-            kind = equality.type.name.removeprefix("mjEQ_").lower()
-            yield f"{equality.name1!r} is tied to {equality.name2 or 'the world'!r} (equality {kind}, or <mimic>)"
-    for tendon in spec.tendons:
-        yield f"it has the tendon {tendon.name!r}"
-    for joint in spec.joints:
-        if np.any(joint.stiffness):
-            yield f"joint {joint.name!r} has a spring (stiffness)"
-    for body in spec.bodies:
-        if body.gravcomp:
-            yield f"body {body.name!r} has gravcomp={body.gravcomp:g}"
-    own = {geom.name for geom in spec.geoms if geom.name and geom.parent.name != "world"}
-    for pair in spec.pairs:
-        if pair.geomname1 in own and pair.geomname2 in own:
-            yield f"geoms {pair.geomname1!r} and {pair.geomname2!r} are a <pair>"
-    for flex in spec.flexes:
-        yield f"it has the soft body {flex.name!r}"
-
-
-def left_out(path: Path) -> str:
-    """What the USD of a file does not hold on purpose, for the person who converts it; empty if there is nothing."""
-    from gaitway_tasks.robots.mjcf import has_gains
-
-    spec = read_spec(path)
-    kinds = Counter("other actuator" for actuator in spec.actuators if not has_gains(actuator))
-    kinds["sensor"], kinds["keyframe"], kinds["camera"] = len(spec.sensors), len(spec.keys), len(spec.cameras)
-    kinds["contact <pair> with the scene"] = len(spec.pairs)
-    kinds["shape of the scene"] = len(spec.worldbody.geoms)
-    return ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in kinds.items() if count)
 
 
 def _found(urdf: Path, file: str) -> str:
