@@ -42,6 +42,8 @@ class Mujoco(Backend):
         make_folder(out.absolute().parent)
         with whole_file(out) as partial:
             model = alone(read_spec(source), partial, source)
+            if model.nbody < 2:
+                raise UserError(f"{source} has no body: a robot has some")
             check_inertials(source, model)
             check_inertials(source, mujoco.MjModel.from_xml_path(str(partial)))
         joints = model.njnt - int((model.jnt_type == mujoco.mjtJoint.mjJNT_FREE).sum())

@@ -1,14 +1,19 @@
-"""``gaitway convert``: write a robot's MJCF or URDF as a USD for Isaac Lab.
+"""``gaitway convert``: write a robot's URDF or MJCF as an MJCF in one file, or as a USD for Isaac Lab.
 
-Write your own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses and inertias are the file's, and all else
-is that of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get the gains of the
-file's position actuators, if it has any: Isaac Lab's actuators replace them. What a USD cannot hold is refused by name.
+With --out FILE.xml, write a URDF as the MJCF that Gaitway trains with, or an MJCF of several files as one. Meshes are
+vertices within it.
 
-A URDF's first link becomes a floating base. An MJCF needs a free joint on its first body.
+With --out FILE.usd, write your own robot as the USD that Isaac Lab loads with UsdFileCfg. Masses and inertias are the
+file's, and all else is that of MuJoCo's compiled model; meshes collide as their convex hulls, as in MuJoCo. Drives get
+the gains of the file's position actuators, if it has any: Isaac Lab's actuators replace them. What a USD cannot hold is
+refused by name.
+
+A URDF's first link becomes a floating base. For a USD, an MJCF needs a free joint on its first body.
 
 --engine also loads the robot there, in Isaac Lab 3.0 on the CPU, and compares masses, inertias and joint limits.
 
 examples:
+  gaitway convert robot.urdf --out robot.xml
   gaitway convert robot.xml --out robot.usd
   gaitway convert robot.urdf --out robot.usd --engine physx
 """
@@ -28,7 +33,7 @@ WORKS_ON = True
 
 def add_options(parser: common.Parser) -> None:
     parser.option("source ROBOT.xml|ROBOT.urdf", "robot to convert", Path)
-    parser.option("--out FILE.usd", "file to write; .usda is readable text", Path, required=True)
+    parser.option("--out FILE.xml|FILE.usd", "file to write; .usda is a USD in readable text", Path, required=True)
     parser.option("--engine", "also load it in this engine of Isaac Lab 3.0, and compare", choices=tuple(engines()))
 
 

@@ -59,14 +59,14 @@ def names_files(content: bytes) -> bool:
 
 def read_mjcf(path: str | Path) -> ElementTree.Element:
     """The elements of an MJCF file, as :func:`check_mjcf` lets it pass; included files are not put in."""
-    plain = _without_comments(check_mjcf(path), Path(path))
+    plain = without_comments(check_mjcf(path), Path(path))
     try:
         return ElementTree.fromstring(plain, ElementTree.XMLParser(encoding="utf-8"))
     except ElementTree.ParseError as error:  # of a colon in a name, which it takes for a namespace
         raise FileError(path, f"is not XML, or cut off ({error})") from None
 
 
-def _without_comments(content: bytes, path: Path) -> bytes:
+def without_comments(content: bytes, path: Path) -> bytes:
     """The file as expat reads it: MuJoCo takes comments that XML forbids.
 
     Raises :class:`FileError` for what the two would read differently: a comment within a value, a NUL, an encoding.
@@ -98,7 +98,7 @@ class _Walk:
         if self.files > FILES:
             raise FileError(path, f"more than {FILES} files include each other")
         content = read_bytes(path, MODEL_BYTES)
-        plain = _without_comments(content, path)
+        plain = without_comments(content, path)
         parser = expat.ParserCreate("utf-8")  # as MuJoCo, whatever the file says of itself
         stack, names = [copies], [""]
         included: list[tuple[str, float]] = []

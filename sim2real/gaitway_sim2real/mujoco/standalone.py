@@ -38,6 +38,8 @@ def drop_looks(spec: Any) -> None:
     for geom in spec.geoms:
         # Collision shapes are often hidden, and are all that is left.
         geom.material, geom.group, geom.rgba = "", 0, GREY
+    for part in (*spec.sites, *spec.tendons):
+        part.material = ""
     # Sensors are no part of the robot's copy, and may name geoms that are deleted here.
     for group in (spec.materials, spec.textures, spec.skins, spec.sensors):
         for element in list(group):
@@ -52,8 +54,8 @@ def freeze(spec: Any, model: mujoco.MjModel) -> None:
     """Write inertias, and the places of meshes, as the numbers that were compiled from ``spec``, unchanged since."""
     _place_meshes(spec, model)
     for body in spec.bodies:
-        if body.name != "world" and model.body(body.name).mass[0] > 0.0:
-            compiled = model.body(body.name)
+        compiled = model.body(body.id)
+        if body.name != "world" and compiled.mass[0] > 0.0:
             body.explicitinertial, body.mass = 1, float(compiled.mass[0])
             body.ipos, body.iquat, body.inertia = compiled.ipos, compiled.iquat, compiled.inertia
             body.fullinertia = [float("nan"), *[0.0] * 5]

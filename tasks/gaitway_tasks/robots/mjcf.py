@@ -29,6 +29,8 @@ NARROWEST, WIDEST = 0.4, 8.0 * math.pi
 
 Three half turns each way, as ANYbotics writes for no limit, are .33 rad if they are taken for degrees.
 """
+ENDLESS = 1e4
+"""Limit of a joint [rad] that means none."""
 MESHES = (".stl", ".obj", ".msh")
 """Endings of mesh files that MuJoCo reads."""
 COMPILER_BYTES = 4 * GIB
@@ -113,7 +115,7 @@ def _check_unit(spec: mujoco.MjSpec, path: Path) -> None:
     """Raise if the ranges of all hinges can only be those of another unit of angles."""
     unit = math.radians(1.0) if spec.compiler.degree else 1.0
     ranges = {joint.name: joint.range * unit for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_HINGE}
-    widths = {name: float(high - low) for name, (low, high) in ranges.items() if low < high}
+    widths = {name: float(high - low) for name, (low, high) in ranges.items() if low < high < ENDLESS}
     if len(widths) < 2:
         return
     widest, narrowest = max(widths, key=widths.__getitem__), min(widths, key=widths.__getitem__)

@@ -6,6 +6,7 @@ MuJoCo gives a URDF's link without ``<inertial>`` the mass of its shapes at the 
 from __future__ import annotations
 
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_files.mjcf_files import MODEL_BYTES, names_a_urdf, read_mjcf
+from gaitway_files.mjcf_files import MODEL_BYTES, names_a_urdf, read_mjcf, without_comments
 from gaitway_files.reading import read_bytes
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """Difference of mass, centre and inertia from the file's that rounding explains, as a part of the largest number."""
+
+
+DUMMY = 1e-4
+"""Mass [kg] up to which a link is a frame with a name, whose inertia no one means."""
+SPECK = 1e-10
+"""Inertia of a kilogram [m^2] that is none: it lies within a hundredth of a millimetre."""
+
+
+_XACRO = re.compile(rb"<xacro:(include|macro|property|arg)")
 
 
 class SourceError(UserError):
@@ -52,6 +62,10 @@ class Inertial:
         com = (self.mass * self.com - other.mass * other.com) / mass
         return Inertial(mass, com, self.about(com) - other.about(com))
 
+    def balanced(self) -> Inertial:
+        """The same mass with one moment about all axes, the mean of its own."""
+        return Inertial(self.mass, self.com, max(float(np.trace(self.inertia)), 0.0) / 3.0 * np.eye(3))
+
     def principal(self) -> tuple[np.ndarray, np.ndarray]:
         """Principal moments (3,) and the right-handed axes they belong to, as columns, shape (3, 3)."""
         moments, axes = np.linalg.eigh(self.inertia)
@@ -74,7 +88,7 @@ def read_spec(path: Path) -> mujoco.MjSpec:
 
     from .mjcf import load_spec
 
-    if path.is_file() and b"<xacro:" in read_bytes(path, MODEL_BYTES):
+    if path.is_file() and _XACRO.search(without_comments(read_bytes(path, MODEL_BYTES), path)):
         raise SourceError(f"{path} is a xacro, of which ROS makes a URDF: ros2 run xacro xacro {path} > robot.urdf")
     spec = load_spec(path, urdf=True)
     if not is_urdf(path):
@@ -83,16 +97,22 @@ def read_spec(path: Path) -> mujoco.MjSpec:
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     for mesh in spec.meshes:
         mesh.file = _found(path, mesh.file)
-    if len(spec.bodies) > 1 and not spec.bodies[1].joints:
+        mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # no shape decides a mass, nor needs a volume
+    if len(spec.bodies) < 2:
+        raise SourceError(f"{path} has no link with a mass or a collision shape")
+    if not spec.bodies[1].joints:
         spec.bodies[1].add_freejoint()
     for name, inertial in urdf_inertials(path).items():
         moments = inertial.principal()[0]
-        if inertial.mass < 0.0 or moments[0] < 0.0 or moments[0] + moments[1] < moments[2] * (1.0 - TOLERANCE):
+        rounding = max(TOLERANCE * moments[2], SPECK * abs(inertial.mass))
+        if inertial.mass < 0.0 or moments[0] < -rounding or moments[0] + moments[1] < moments[2] - rounding:
             raise SourceError(
                 f"{path}: link {name!r} has {inertial.mass:g} kg and the principal moments "
                 f"{', '.join(f'{moment:.4g}' for moment in moments)} kg m^2, which no body has: none may be negative, "
                 "nor one of them larger than the two others together"
             )
+        if (moments[0] <= rounding or inertial.mass <= DUMMY) and (body := spec.body(name)) is not None:
+            _write_principal(body, inertial)
     for body in spec.bodies[1:]:
         if body.joints and not any(each.explicitinertial and each.mass > 0.0 for each in _fixed_to(body)):
             raise SourceError(
@@ -100,6 +120,17 @@ def read_spec(path: Path) -> mujoco.MjSpec:
                 "<inertial>"
             )
     return spec
+
+
+def _write_principal(body: mujoco.MjsBody, inertial: Inertial) -> None:
+    """Give a body the inertia that it has but for rounding, or as a mere frame, which MuJoCo may refuse to read."""
+    import mujoco
+
+    moments, axes = inertial.principal()
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, axes.flatten())
+    body.inertia, body.iquat = np.maximum(moments, 0.0), quat
+    body.fullinertia, body.ialt.type = [math.nan, *[0.0] * 5], mujoco.mjtOrientation.mjORIENTATION_QUAT
 
 
 def _fixed_to(body: mujoco.MjsBody) -> Iterator[mujoco.MjsBody]:
@@ -153,7 +184,9 @@ def urdf_inertials(path: Path) -> dict[str, Inertial]:
         )
         turn = _turned(*rpy)
         inertia = turn @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ turn.T
-        found[str(link.get("name"))] = Inertial(float(mass.get("value", 0.0)), np.array(xyz), inertia)
+        told = Inertial(float(mass.get("value", 0.0)), np.array(xyz), inertia)
+        meant = told.mass > DUMMY and np.abs(inertia).max() > SPECK * told.mass
+        found[str(link.get("name"))] = told if meant else told.balanced()
     return found
 
 
