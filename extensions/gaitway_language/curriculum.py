@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from gaitway_tasks.language.answers import CORRECT, RIGHT
-from gaitway_tasks.language.rows import Row, RowError, Rows
+from gaitway_tasks.language.rows import Row, RowError, Rows, place_of
 
 FIELDS = ("level", "difficulty")
 """Fields of a row that may hold its level; the first that it has counts."""
@@ -78,7 +78,7 @@ def level_of(row: Row, number: int | None = None) -> str:
     """A row's level as text."""
     found = next((row[name] for name in FIELDS if row.get(name) is not None), None)
     if found is None:
-        where = "a row" if number is None else f"row {number}"
+        where = "a row" if number is None else place_of(row, number, "the task")
         raise RowError(
             f"task.curriculum=true, and {where} has no {' or '.join(map(repr, FIELDS))}: add it, or map it by "
             "task.source.fields={level: NAME}"

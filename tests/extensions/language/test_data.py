@@ -51,7 +51,7 @@ def test_every_answer_of_a_conversation_is_learnt(conversation):
 
 def test_a_conversation_that_is_too_long_is_named(conversation):
     short = replace(TASK, max_prompt_tokens=7, max_completion_tokens=6)
-    with pytest.raises(RowError, match=r"row 0 of sums: its messages have 17 tokens, more than .* = 13: raise them"):
+    with pytest.raises(RowError, match=r"row 1 of sums: its messages have 17 tokens, more than .* = 13: raise them"):
         demonstrations([ROW], short, conversation)
 
 
@@ -74,10 +74,10 @@ def test_pairs_share_their_prompt(conversation):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"prompt": "how many ?"}, r"row 1 of sums has no field 'completion': it has prompt"),
-        ({"prompt": "how many ? " * 300, "completion": "7"}, r"row 1 of sums: .*max_prompt_tokens=512: raise that"),
-        ({"prompt": "how many ?", "completion": [{"content": "7"}] * 2}, r"row 1 of sums: 'completion' has 2 messages"),
-        ({"prompt": "how many ?", "completion": "7 " * 600}, r"row 1 of sums: .*602 tokens.*max_completion_tokens=512"),
+        ({"prompt": "how many ?"}, r"row 2 of sums has no field 'completion': it has prompt"),
+        ({"prompt": "how many ? " * 300, "completion": "7"}, r"row 2 of sums: .*max_prompt_tokens=512: raise that"),
+        ({"prompt": "how many ?", "completion": [{"content": "7"}] * 2}, r"row 2 of sums: 'completion' has 2 messages"),
+        ({"prompt": "how many ?", "completion": "7 " * 600}, r"row 2 of sums: .*602 tokens.*max_completion_tokens=512"),
     ],
 )
 def test_a_row_that_cannot_be_learnt_is_named(conversation, row, message):

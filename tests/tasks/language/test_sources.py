@@ -87,12 +87,15 @@ def test_fields_are_mapped(first):
         ('{"prompt": "p"\n', r"not valid JSON"),
         ('["p"]\n', r"list instead of a JSON object"),
         ("[" * 100_000 + "\n", r"not valid JSON"),
-        ({"text": "p"}, r"no prompt among its fields \('text'\): map one, as in fields.prompt=question"),
+        ({"text": "p"}, r"no prompt among its fields \('text'\): map one, as in task.source.fields.prompt=question"),
         ({"prompt": "  "}, r"the prompt is empty"),
         ({"prompt": None, "answer": "1"}, r"no prompt among its fields"),
         ({"prompt": 3}, r"'prompt' must be text or a list of messages"),
         ({"prompt": CHAT}, r"must end with a message that the assistant answers"),
-        ({"prompt": [{"role": "robot", "content": "x"}]}, r"lacks a 'role' of system, user, assistant, tool"),
+        (
+            {"prompt": [{"role": "robot", "content": "x"}]},
+            r"role 'robot' and needs a 'role' of system, user, assistant, tool",
+        ),
         ({"messages": [{"role": "user", "content": ""}]}, r"the user's message in 'messages' is empty"),
         (
             {"messages": [CHAT[0], CHAT[1] | {"tool_calls": [{"name": "sum"}]}]},
@@ -161,8 +164,8 @@ def test_files_that_are_not_what_they_seem(tmp_path, name, content, message):
 
 
 def test_names_that_are_neither_files_nor_data_sets():
-    with pytest.raises(ValueError, match=r"rows of 'data.csv': name a file that ends in"):
-        FileSource(train="data.csv")
+    with pytest.raises(ValueError, match=r"rows of 'data.txt': name a file that ends in"):
+        FileSource(train="data.txt")
     with pytest.raises(ValueError, match="holdout -1"):
         FileSource(train="a.jsonl", holdout=-1)
 
