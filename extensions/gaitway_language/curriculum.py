@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -60,10 +61,12 @@ class Curriculum:
         right: dict[str, list[bool]] = {}
         judged = next(parts[name] for name in CORRECT if name in parts)
         for row, value in zip(rows, judged, strict=True):
-            right.setdefault(level_of(row), []).append(value >= RIGHT)
+            if not math.isnan(value):  # else nothing was said of this answer
+                right.setdefault(level_of(row), []).append(value >= RIGHT)
         for name, found in right.items():
             self.success[name] += RATE * (sum(found) / len(found) - self.success[name])
-        shares = {f"rollout/level/{name}/share": len(right.get(name, ())) / len(rows) for name in self.success}
+        drawn = [level_of(row) for row in rows]
+        shares = {f"rollout/level/{name}/share": drawn.count(name) / len(rows) for name in self.success}
         return shares | {f"rollout/level/{name}/success": share for name, share in self.success.items()}
 
     def state_dict(self) -> dict[str, Any]:
