@@ -66,7 +66,7 @@ class Listed:
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
-        ([1, 2, None], "row 2 has no 'level' or 'difficulty'"),
+        ([1, 2, None], "row 3 of the task has no 'level' or 'difficulty'"),
         ([1, 1], "the rows have 1: give"),
         (range(51), "the rows have 51: give"),
     ],
