@@ -77,6 +77,8 @@ class Conversation:
         found = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
         if self.system and (not found or found[0]["role"] != "system"):
             found.insert(0, {"role": "system", "content": self.system})
+        if not found:
+            raise ConversationError("a prompt of no messages: it must have one at least")
         return found
 
     def prompt(self, prompt: str | Sequence[Message], tools: Schemas = ()) -> list[int]:
@@ -120,6 +122,8 @@ class Conversation:
         answers, such as their thoughts, does so in prompts only.
         """
         messages = self.messages(messages)
+        if messages[0]["role"] == "assistant":
+            raise ConversationError("messages that begin with an answer, before which nothing was asked")
         turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
         if not turns:
             raise ConversationError("messages without an answer: none is of the role 'assistant'")
