@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from gaitway_files.errors import UserError
+from gaitway_files.json_files import parse_json
+from gaitway_files.reading import FileError
 
 _KINDS: dict[Any, tuple[str, str]] = {
     str: ("string", "text"),
@@ -197,8 +199,8 @@ def _of_json(kind: type) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if isinstance(value, str):
             try:
-                value = json.loads(value)
-            except (ValueError, RecursionError):
+                value = parse_json(value, "the argument")
+            except FileError:
                 return None
         return value if isinstance(value, kind) else None
 

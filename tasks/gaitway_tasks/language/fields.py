@@ -275,16 +275,16 @@ def _earlier(row: dict[str, Any], where: str) -> Messages:
             raise RowError(f"{where}: {name!r} and a system message say different things: keep one")
         if all(message["role"] != "system" for message in others):
             found.append({"role": "system", "content": said})
-    history = row.get("history")
+    history: Any = row.get("history")
     if is_empty(history):
         return found
     history = parsed(history, "history", where) if isinstance(history, str) else history
-    turns = isinstance(history, Sequence) and history
-    if turns and all(isinstance(turn, Mapping) for turn in history):
-        return [*found, *plain(messages_of(history, "history", where))]
-    if not (turns and all(_is_turn(turn) for turn in history)):
+    turns = history if isinstance(history, Sequence) else []
+    if turns and all(isinstance(turn, Mapping) for turn in turns):
+        return [*found, *plain(messages_of(turns, "history", where))]
+    if not turns or not all(_is_turn(turn) for turn in turns):
         raise RowError(f"{where}: 'history' must be a list of pairs, each a question and its answer as text")
-    pairs = [zip(("user", "assistant"), turn, strict=True) for turn in history]
+    pairs = [zip(("user", "assistant"), turn, strict=True) for turn in turns]
     return [*found, *({"role": role, "content": text} for pair in pairs for role, text in pair)]
 
 

@@ -103,7 +103,7 @@ class Tool:
             result = f"error: {type(error).__name__}: {error}"
             warnings.warn(
                 f"tool {self.name!r} raised {printable(f'{type(error).__name__}: {error}', SENTENCE)}; the model reads "
-                "that, and training goes on: raise ValueError for input that it cannot use",
+                "that, and training goes on: input that it cannot use should be a ValueError",
                 ToolWarning,
                 stacklevel=2,
             )
