@@ -114,7 +114,7 @@ def test_an_answer_by_another_name_is_rewarded(tmp_path):
 def test_only_what_an_agent_learns_must_fit_and_a_message_names_the_row_of_the_file(tmp_path):
     rows = tmp_path / "rows.jsonl"
     lines = ['{"prompt": "one two", "answer": "3", "completion": "three"}'] * 40
-    lines[14] = '{"prompt": "one two", "answer": "3", "completion": "%s"}' % " ".join(["three"] * 30)
+    lines[14] = lines[0].replace("three", " ".join(["three"] * 30))
     rows.write_text("\n".join(lines))
     overrides = ["task.max_prompt_tokens=64", "task.max_completion_tokens=12", "device=cpu"]
 
