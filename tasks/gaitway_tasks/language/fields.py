@@ -35,7 +35,6 @@ _REFUSED = {
 """Columns of other trainers that change what a row means and have no place here, with what to do about them."""
 _GSM8K_NOTE = re.compile(r"<<[^<>]*>>")
 _HH_TURN = re.compile(r"\n\n(Human|Assistant):")
-_HALF = re.compile(r"[\ud800-\udfff]")
 
 
 def to_row(record: Mapping[str, Any], fields: Mapping[str, str], where: str, ignore: Sequence[str] = ()) -> PlacedRow:
@@ -394,12 +393,13 @@ def _check_characters(row: Mapping[str, Any], where: str) -> None:
     """Refuse half of a character that takes two, which no tokeniser reads: JSON's escapes can write it."""
     for name, value in row.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        if half := _HALF.search(text):
-            code = f"\\u{ord(half[0]):04x}"
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
             raise RowError(
-                f"{where}: {name!r} has {code}, half of a character such as an emoji, near "
-                f"{text[max(0, half.start() - 20) : half.start()]!r}: write the whole character or leave the row out"
-            )
+                f"{where}: {name!r} has \\u{ord(text[error.start]):04x}, half of a character such as an emoji, near "
+                f"{text[max(0, error.start - 20) : error.start]!r}: write the whole character or leave the row out"
+            ) from None
 
 
 def _answer(value: Any, where: str) -> str:

@@ -59,7 +59,9 @@ def _array(path: Path) -> Iterator[tuple[int, Record | RowError]]:
     try:
         records = parse_json(read_bytes(path, ARRAY_BYTES).removeprefix(BOM), path, limit=ARRAY_BYTES, nan=True)
     except FileError as error:
-        raise RowError(f"{path}: not a JSON array of rows ({error.reason})") from None
+        raise RowError(
+            f"{path}: not a JSON array of rows ({error.reason}): mend it, or write one object a line into a .jsonl file"
+        ) from None
     for number, record in enumerate(records, start=1):
         yield number, _checked(record, f"{path}, row {number}")
 
