@@ -12,13 +12,16 @@ import json
 import operator
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from gaitway_files.errors import UserError
+from gaitway_files.errors import NotDone, UserError
+from gaitway_files.reading import SENTENCE, printable
 
+from .arguments import arguments_for, schema_of
 from .sandbox import Limits, run_python
 
 TOOL, END_TOOL = "<tool>", "</tool>"
@@ -45,11 +48,17 @@ _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
+class ToolWarning(UserWarning):
+    """A tool that raised something else than an error about its input."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function that a model may call: its parameters are typed, and it returns text.
 
-    It raises ``ValueError`` or ``ArithmeticError`` for input it cannot use, which the model reads.
+    Arguments are converted to the annotations (``str``, ``int``, ``float``, ``bool``, ``list``, ``dict``, ``Literal``,
+    ``None`` and unions of them). It raises ``ValueError`` or ``ArithmeticError`` for input it cannot use, which the
+    model reads.
     """
 
     function: Callable[..., str]
@@ -69,31 +78,37 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The function as chat templates take it, in JSON schema."""
-        parameters = inspect.signature(self.function, eval_str=True).parameters
-        kinds = {name: {"type": _JSON.get(parameter.annotation, "string")} for name, parameter in parameters.items()}
-        needed = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
-        described = {"type": "object", "properties": kinds, "required": needed}
-        return {"type": "function", "function": {"name": self.name, "description": self.about, "parameters": described}}
+        parameters = schema_of(self.function)
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.about, "parameters": parameters},
+        }
 
-    def call(self, given: str | dict[str, Any]) -> str:
-        """The result for one text, or for arguments by name; "error: ..." if it has none."""
-        signature = inspect.signature(self.function)
-        if isinstance(given, dict) and len(given) == len(signature.parameters) == 1:
-            given = str(*given.values())  # whatever name the model gave it
+    def call(self, given: Any) -> str:
+        """The result for arguments by name, or for one bare value; "error: ..." if it has none.
+
+        Nothing that a model writes raises: an exception of the function is a reply too. One that does not tell of bad
+        input is also a :class:`ToolWarning`, as the tool may be broken.
+        """
         try:
-            bound = signature.bind(given) if isinstance(given, str) else signature.bind(**given)
-        except TypeError as error:
-            return f"error: {error}"
-        try:
-            result = self.function(*bound.args, **bound.kwargs)
+            args, kwargs = arguments_for(self.function, given)
+            result = str(self.function(*args, **kwargs))
         except ZeroDivisionError:
             result = "error: division by zero"
         except (ValueError, ArithmeticError) as error:
             result = f"error: {error}"
+        except NotDone:
+            raise
+        except Exception as error:
+            result = f"error: {type(error).__name__}: {error}"
+            warnings.warn(
+                f"tool {self.name!r} raised {printable(f'{type(error).__name__}: {error}', SENTENCE)}; the model reads "
+                "that, and training goes on: input that it cannot use should be a ValueError",
+                ToolWarning,
+                stacklevel=2,
+            )
+        result = result.encode("utf-8", "replace").decode()  # of half an emoji, which JSON's escapes can write
         return result if len(result) <= MAX_RESULT_CHARS else f"{result[:MAX_RESULT_CHARS]}..."
-
-
-_JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
 def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
@@ -182,26 +197,37 @@ def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
         position = found + len(end)
 
 
-def _named(call: tuple[str | None, str]) -> tuple[str, str | dict[str, Any]]:
+def _named(call: tuple[str | None, str]) -> tuple[str, Any]:
     """Name and input of a call, those of a JSON one read from it; no name if they cannot be."""
     name, text = call
     if name is not None:
         return name, text
     try:
         found: Any = json.loads(text)
-        given = found["arguments"]
-        given = json.loads(given) if isinstance(given, str) and given.lstrip().startswith("{") else given
-        return str(found["name"]), given if isinstance(given, dict) else str(given)
+        return str(found["name"]), _unpacked(found["arguments"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return "", text
 
 
-def _call(name: str, given: str | dict[str, Any], tools: Sequence[Tool]) -> str:
+def _unpacked(given: Any) -> Any:
+    """Arguments that a model wrote as JSON within JSON."""
+    if not (isinstance(given, str) and given.lstrip().startswith("{")):
+        return given
+    try:
+        found = json.loads(given)
+    except (ValueError, RecursionError):
+        return given
+    return found if isinstance(found, dict) else given
+
+
+def _call(name: str, given: Any, tools: Sequence[Tool]) -> str:
     for tool in tools:
         if tool.name == name:
             return tool.call(given)
     known = ", ".join(tool.name for tool in tools)
-    return f"error: no tool {name!r}, there are {known}" if name else "error: a call needs a name and its arguments"
+    return (
+        f"error: no tool {name[:60]!r}, there are {known}" if name else "error: a call needs a name and its arguments"
+    )
 
 
 def _evaluate(node: ast.AST) -> Fraction:
