@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
@@ -94,6 +95,8 @@ def disk_error(path: Path, error: OSError) -> RunError:
         return NoSpace(path)
     if number in NO_PERMISSION:
         return RunError(f"no permission to write {path}: choose another folder with --out, or change its permissions")
+    if link := next((each for each in (path, *path.parents) if each.is_symlink() and not each.exists()), None):
+        return RunError(f"cannot create {path}: {link} is a link to {os.readlink(link)}, which is not there")
     if number in (errno.ENOTDIR, errno.EEXIST):
         return RunError(f"cannot create {path}: a file is in the way; choose another folder with --out")
     return RunError(f"cannot write {path}: {error.strerror or error}")

@@ -64,6 +64,9 @@ def test_a_folder_in_use_is_left_alone(config, tmp_path):
     (tmp_path / "other" / "thesis.tex").touch()
     with pytest.raises(RunError, match="not an empty folder"):
         RunFolder.create(tmp_path / "other", config)
+    (tmp_path / "link").symlink_to("gone")
+    with pytest.raises(RunError, match="link is a link to gone, which is not there"):
+        RunFolder.create(tmp_path / "link" / "run", config)
     with pytest.raises(RunError, match="a file is in the way"):
         RunFolder.create(tmp_path / "other" / "thesis.tex" / "run", config)
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
