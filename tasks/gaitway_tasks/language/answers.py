@@ -22,11 +22,9 @@ FORMAT_PROMPT = (
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])[ \t]*")
 _BARE = re.compile(r"([-+]?[\d.,/]*\d|[-+]?\\[A-Za-z]+(?:\{[^{}]*\}){1,2}|[A-Za-z])(?=[\s$.,;:!?)]|\\[)\]]|$)")
-_BETWEEN = re.compile(
-    r"[\s$.]*(?:\\[)\]])?(?:[^.!?\n\\$]{0,40}?|\s*\\text\s*\{[^{}]{0,40}?|\\q?quad|\s)*(?:,|;|&|\b(?:and|or)\b)"
-    r"(?:\}|\s|\$|\\[(\[,; ]|\\q?quad|\b(?:and|or)\b)*(?:[A-Za-z]\w{0,3}\s*=\s*\$?)?|[$ ]*"
-)
-_MAX_BOXES = 10
+_LATEX_BETWEEN = re.compile(r"\\text\s*\{([^{}]*)\}|\\q?quad\b|\\[()\[\],; ]|[$&}]")
+_NAME_BEFORE = re.compile(r"[A-Za-z]\w{0,3}\s*=\s*$")
+_MAX_BOXES, _MAX_BETWEEN = 10, 70
 _SPAN = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|\$((?:\\.|[^$\\\n])+)\$(?!\d)", re.DOTALL)
 _JOINED = re.compile(r"\s*(?:,?\s*(?:and|or)\b|[,;])?\s*", re.IGNORECASE)
 _FINAL = re.compile(r"\bfinal answer(?: is)?\s*:?[ \t*]", re.IGNORECASE)
@@ -74,12 +72,20 @@ def boxed(text: str) -> str | None:
     end = begin = len(text)
     while len(found) < _MAX_BOXES and (start := max(text.rfind("\\boxed", 0, end), text.rfind("\\fbox", 0, end))) >= 0:
         content, after = _box(text, start)
-        if content is None or (found and (begin - after > 70 or not _BETWEEN.fullmatch(text, after, begin))):
+        if content is None or (found and not _lists(text[after:begin])):
             break
         if content not in found:
             found.insert(0, content)
         end = begin = start
     return ", ".join(found) or None
+
+
+def _lists(between: str) -> bool:
+    """True for a text between two boxes that makes a list of them: a comma, or words that end with "and" or "or"."""
+    if len(between) > _MAX_BETWEEN or re.search(r"[.!?\n]", between):
+        return False
+    words = _NAME_BEFORE.sub("", _LATEX_BETWEEN.sub(r" \1 ", between).rstrip()).strip()
+    return words in ("", ",", ";") or bool(re.search(r"(?:^|[\s,;])(?:and|or)$", words))
 
 
 def has_box(text: str) -> bool:

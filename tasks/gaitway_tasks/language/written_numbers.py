@@ -57,7 +57,7 @@ _WORKINGS = frozenset(
     )
 )
 """Words with which a number is something else than itself."""
-_AROUND = re.compile(r"(?:[^\W\d_]+(?:\^-?\d)?|[\s=:.,;!'\"°/*≈])*")
+_AROUND = re.compile(r"(?:[^\W\d_](?:\^-?\d)?|[\s=:.,;!'\"°/*≈])*")
 
 
 def plain_number(text: str) -> str:
