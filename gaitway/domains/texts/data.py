@@ -67,7 +67,8 @@ def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, pre
     ``model`` says by its configuration what else ends its answers; ``prefill`` begins each of them.
     """
     tools = getattr(task.new_environment(), "tools", ())
-    native = [tool.schema for tool in tools] if tells_tools(tokenizer) else []
+    schemas = [tool.schema for tool in tools]
+    native = schemas if tells_tools(tokenizer, schemas, task.chat_template_kwargs) else []
     told = [text for text in (task.system_prompt, tool_prompt(tools) if tools and not native else "") if text]
     conversation = Conversation(
         tokenizer, "\n\n".join(told), stop_tokens(model), native, prefill, task.chat_template_kwargs
