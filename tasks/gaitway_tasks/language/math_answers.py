@@ -206,9 +206,7 @@ def _serve() -> None:
 
 def _is_exact(value: Any) -> bool:
     """True for a text, and for mathematics of whole numbers alone: no decimals, no variables."""
-    from sympy import Float
-
-    return isinstance(value, str) or not (value.has(Float) or value.free_symbols)
+    return isinstance(value, str) or not (value.free_symbols or any(atom.is_Float for atom in value.atoms()))
 
 
 def _interrupt(signum: int, frame: object) -> None:
