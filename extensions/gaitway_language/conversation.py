@@ -11,10 +11,14 @@ from typing import Any
 from gaitway_files.errors import UserError
 from gaitway_tasks.language.tools import END_CALL, Call, read_calls
 
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
+Schemas = Sequence[Mapping[str, Any]]
+"""Schemas of tools, as chat templates take them."""
 
 REPLIES, SHORT = 4096, 200
 """Replies whose tokens are kept, and most characters of one: environments of few places repeat themselves."""
+HALF = re.compile(r"[\ud800-\udfff]")
+"""Half of a character that UTF-16 writes as two."""
 ANSWER = "@@answer@@"
 """Stands for an answer where a template is asked what it writes around one."""
 
@@ -76,12 +80,12 @@ class Conversation:
         tokenizer: Any,
         system: str = "",
         stops: Sequence[int] = (),
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Schemas = (),
         prefill: str = "",
         template: Mapping[str, Any] | None = None,
     ):
         self.template = dict(template or {})
-        self.tokenizer, self.system, self.tools = tokenizer, system, list(tools) or None
+        self.tokenizer, self.system, self.tools = tokenizer, system, list(tools)
         for name in self.template:
             if name not in re.findall(r"\w+", tokenizer.chat_template or ""):
                 raise ConversationError(
@@ -104,18 +108,28 @@ class Conversation:
             if system.strip() not in self._render(messages, generate=True):
                 raise ConversationError(f"{self._template} leaves system messages out, and there is one: {system!r}")
 
-    def messages(self, prompt: str | Sequence[Message]) -> list[dict[str, str]]:
+    def messages(self, prompt: str | Sequence[Message]) -> list[dict[str, Any]]:
         found = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
         if self.system and (not found or found[0]["role"] != "system"):
             found.insert(0, {"role": "system", "content": self.system})
+        if not found:
+            raise ConversationError("a prompt of no messages: it must have one at least")
         return found
 
-    def prompt(self, prompt: str | Sequence[Message]) -> list[int]:
-        """Tokens of a prompt and of ``prefill``, up to where the model's answer begins."""
-        return self._prompt(prompt) + (self.encode(self.prefill) if self.prefill else [])
+    def prompt(self, prompt: str | Sequence[Message], tools: Schemas = ()) -> list[int]:
+        """Tokens of a prompt and of ``prefill``, up to where the model's answer begins.
 
-    def _prompt(self, prompt: str | Sequence[Message]) -> list[int]:
+        ``tools`` are those of this prompt alone.
+        """
+        return self._prompt(prompt, tools) + (self.encode(self.prefill) if self.prefill else [])
+
+    def _prompt(self, prompt: str | Sequence[Message], tools: Schemas) -> list[int]:
         messages = self.messages(prompt)
+        if tools and not tells_tools(self.tokenizer):
+            raise ConversationError(
+                f"a prompt with tools, and {self._template} leaves tools out: use a model whose template has them, or "
+                "write them into the prompt"
+            )
         if self.tokenizer.chat_template is None:
             if any(message["role"] == "assistant" for message in messages):
                 raise ConversationError(
@@ -125,7 +139,7 @@ class Conversation:
             tokens = self.encode("\n\n".join(message["content"] for message in messages) + "\n\n", special=True)
             ended = tokens[-1:] == [self.end]  # some tokenisers end every text, and this one goes on
             return tokens[:-1] if ended else tokens
-        return self.encode(self._render(messages, generate=True))
+        return self.encode(self._render(messages, generate=True, tools=tools))
 
     def answer(self, completion: str) -> list[int]:
         """Tokens of a whole answer, without the opening that its prompt has and with its end."""
@@ -135,25 +149,27 @@ class Conversation:
         tokens = self.encode(completion)
         return tokens if tokens and tokens[-1] == self.end else [*tokens, self.end]
 
-    def whole(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+    def whole(self, messages: Sequence[Message], tools: Schemas = ()) -> tuple[list[int], list[bool]]:
         """Tokens of messages up to the last answer, and which of them are the assistant's, the ends of answers
-        included.
+        included; those of an answer with ``weight`` 0 are not.
 
         They are those of a dialogue in which the model gave these answers: a template that leaves out a part of earlier
         answers, such as their thoughts, does so in prompts only.
         """
         messages = self.messages(messages)
+        if messages[0]["role"] == "assistant":
+            raise ConversationError("messages that begin with an answer, before which nothing was asked")
         turns = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
         if not turns:
             raise ConversationError("messages without an answer: none is of the role 'assistant'")
-        tokens = self.prompt(messages[: turns[0]])
+        tokens = self.prompt(messages[: turns[0]], tools)
         chosen = [False] * len(tokens)
         for turn, following in pairwise([*turns, None]):
             assert turn is not None
             answer = self.answer(messages[turn]["content"])
-            reply = [] if following is None else self.between(messages[turn + 1 : following])
+            reply = [] if following is None else self.between(messages[turn + 1 : following], tools)
             tokens += answer + reply
-            chosen += [True] * len(answer) + [False] * len(reply)
+            chosen += [bool(messages[turn].get("weight", 1))] * len(answer) + [False] * len(reply)
         return tokens, chosen
 
     def reply(self, text: str, role: str = "tool") -> list[int]:
@@ -164,13 +180,14 @@ class Conversation:
         return list(self._reply(text, role)) if len(text) <= SHORT else self._tokens_of_reply(text, role)
 
     def _tokens_of_reply(self, text: str, role: str) -> list[int]:
+        text = text.encode("utf-8", "replace").decode()  # of half an emoji, which no tokeniser reads
         while (plain := self._special_texts.sub("", text)) != text:  # what is left may join to another
             text = plain
         if self.tokenizer.chat_template is None:
             return self.encode(f"\n{text}\n")
         return self.between([{"role": role, "content": text}])
 
-    def between(self, messages: Sequence[Message]) -> list[int]:
+    def between(self, messages: Sequence[Message], tools: Schemas = ()) -> list[int]:
         """Tokens of messages between the end of an answer and the next answer.
 
         What the template makes of a stand-in for the answer tells, so that nothing of the answer itself is rendered
@@ -182,7 +199,7 @@ class Conversation:
                 "use a model that has one (an instruct model), or rows with one answer"
             )
         before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": ANSWER}]
-        _, stand_in, text = self._render([*before, *messages], generate=True).partition(ANSWER)
+        _, stand_in, text = self._render([*before, *messages], generate=True, tools=tools).partition(ANSWER)
         tokens = self.encode(text)
         end = self._first_special(tokens)
         if not stand_in or end is None or tokens[end] not in self.stops:
@@ -203,6 +220,11 @@ class Conversation:
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Tokens of a text; ``special`` adds what the tokeniser begins a text with."""
+        if half := HALF.search(text):
+            raise ConversationError(
+                f"a text with \\u{ord(half[0]):04x}, half of a character such as an emoji, which no tokeniser reads: "
+                f"{text[max(0, half.start() - 40) : half.start()]!r}"
+            )
         return list(self.tokenizer.encode(text, add_special_tokens=special))
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -239,14 +261,14 @@ class Conversation:
     def _template(self) -> str:
         return f"the chat template of {self.tokenizer.name_or_path or 'the tokeniser'}"
 
-    def _render(self, messages: Sequence[Message], *, generate: bool = False) -> str:
+    def _render(self, messages: Sequence[Message], *, generate: bool = False, tools: Schemas = ()) -> str:
         from jinja2 import TemplateError
 
         try:
             return str(
                 self.tokenizer.apply_chat_template(
                     list(messages),
-                    tools=self.tools,
+                    tools=[*self.tools, *tools] or None,
                     tokenize=False,
                     add_generation_prompt=generate,
                     **self.template,

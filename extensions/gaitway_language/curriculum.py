@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from gaitway_tasks.language.answers import CORRECT, RIGHT
-from gaitway_tasks.language.rows import Row, RowError, Rows
+from gaitway_tasks.language.rows import Row, RowError, Rows, place_of
 
 FIELDS = ("level", "difficulty")
 """Fields of a row that may hold its level; the first that it has counts."""
@@ -60,10 +61,12 @@ class Curriculum:
         right: dict[str, list[bool]] = {}
         judged = next(parts[name] for name in CORRECT if name in parts)
         for row, value in zip(rows, judged, strict=True):
-            right.setdefault(level_of(row), []).append(value >= RIGHT)
+            if not math.isnan(value):  # else nothing was said of this answer
+                right.setdefault(level_of(row), []).append(value >= RIGHT)
         for name, found in right.items():
             self.success[name] += RATE * (sum(found) / len(found) - self.success[name])
-        shares = {f"rollout/level/{name}/share": len(right.get(name, ())) / len(rows) for name in self.success}
+        drawn = [level_of(row) for row in rows]
+        shares = {f"rollout/level/{name}/share": drawn.count(name) / len(rows) for name in self.success}
         return shares | {f"rollout/level/{name}/success": share for name, share in self.success.items()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def level_of(row: Row, number: int | None = None) -> str:
     """A row's level as text."""
     found = next((row[name] for name in FIELDS if row.get(name) is not None), None)
     if found is None:
-        where = "a row" if number is None else f"row {number}"
+        where = "a row" if number is None else place_of(row, number, "the task")
         raise RowError(
             f"task.curriculum=true, and {where} has no {' or '.join(map(repr, FIELDS))}: add it, or map it by "
             "task.source.fields={level: NAME}"

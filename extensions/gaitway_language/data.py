@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from gaitway_tasks.language.rows import Row, RowError
+from gaitway_tasks.language.rows import Row, RowError, place_of
 from gaitway_tasks.language.spec import LanguageTask
 from torch import Tensor
 
-from .conversation import Conversation
+from .conversation import Conversation, ConversationError
 from .world import prompt_tokens
 
 Example = tuple[Tensor, Tensor]
@@ -59,7 +59,7 @@ def feedback(rows: Sequence[Row], task: LanguageTask, conversation: Conversation
 
 def _example(number: int, row: Row, field: str, task: LanguageTask, conversation: Conversation) -> Example:
     """A prompt and its answer: text, or a list of messages whose last is the answer's."""
-    where = f"row {number} of {task.name}"
+    where = place_of(row, number, task.name)
     if field not in row:
         raise RowError(f"{where} has no field {field!r}: it has {', '.join(row)}")
     answer: Any = row[field]
@@ -83,11 +83,15 @@ def _example(number: int, row: Row, field: str, task: LanguageTask, conversation
 
 def _whole(number: int, row: Row, task: LanguageTask, conversation: Conversation) -> Example:
     """A conversation with several answers."""
-    tokens, chosen = conversation.whole(row["messages"])
+    where = place_of(row, number, task.name)
+    try:
+        tokens, chosen = conversation.whole(row["messages"], row.get("tools", ()))
+    except ConversationError as error:
+        raise RowError(f"{where}: {error}") from None
     room = task.max_prompt_tokens + task.max_completion_tokens
     if len(tokens) > room:
         raise RowError(
-            f"row {number} of {task.name}: its messages have {len(tokens)} tokens, more than task.max_prompt_tokens + "
+            f"{where}: its messages have {len(tokens)} tokens, more than task.max_prompt_tokens + "
             f"task.max_completion_tokens = {room}: raise them, or shorten or leave out such rows"
         )
     return torch.tensor(tokens), torch.tensor(chosen, dtype=torch.float32)

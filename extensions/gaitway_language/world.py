@@ -18,7 +18,7 @@ from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.watched import EnvironmentFailedError, Workers, named, watched
 from torch import Tensor
 
-from .conversation import Conversation
+from .conversation import Conversation, ConversationError
 from .curriculum import Curriculum
 from .dialogue import Dialogue, converse
 
@@ -162,8 +162,11 @@ def _by_file(rows: Sequence[Row], rewards: Sequence[float]) -> dict[str, float]:
 
 
 def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> list[int]:
-    """Tokens of a row's prompt; :class:`RowError` if there are none, or more than the task allows."""
-    tokens = conversation.prompt(row["prompt"])
+    """Tokens of a row's prompt, its tools included; :class:`RowError` for none, or more than the task allows."""
+    try:
+        tokens = conversation.prompt(row["prompt"], row.get("tools", ()))
+    except ConversationError as error:
+        raise RowError(str(error)) from None
     if not tokens:
         raise RowError(f"the prompt {row['prompt']!r} has no tokens")
     if len(tokens) > task.max_prompt_tokens:

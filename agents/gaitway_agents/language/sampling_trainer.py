@@ -100,8 +100,14 @@ class SamplingTrainer:
 
 
 def _check(samples: Samples) -> None:
-    """Refuse numbers that would harm the model, or pass for answers without a signal."""
-    named = {f"part {name!r} of the reward": part for name, part in samples.parts.items()}
+    """Refuse numbers that would harm the model, or pass for answers without a signal.
+
+    A part of the reward that is not a number has no opinion on an answer; the reward is the sum of the others.
+    """
+    named = {
+        f"part {name!r} of the reward": part.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
+        for name, part in samples.parts.items()
+    }
     named |= {"the reward": samples.rewards, "the engine's log-probability": samples.log_probs}
     for name, value in named.items():
         bad = ~torch.isfinite(value.flatten(1) if value.dim() > 1 else value[:, None]).all(1)

@@ -35,7 +35,7 @@ from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import nn
 
 from ...runs.folder import RunFolder
-from .data import fitting, make_conversation, preferences
+from .data import fitting, learnt_fields, make_conversation, preferences
 from .devices import find_device
 from .models import load_writer, make_start, open_start
 from .rewards import reward_model, reward_of_run
@@ -138,7 +138,7 @@ def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[Langu
     """The task as it is learnt, and how its texts become tokens."""
     task = config.task
     conversation = make_conversation(task, tokenizer, model)
-    return fitting(task, conversation), conversation
+    return fitting(task, conversation, learnt_fields(task, config.algorithm, config.agent)), conversation
 
 
 def _world(

@@ -13,6 +13,7 @@ from gaitway_language.curriculum import Curriculum
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
 from gaitway_tasks.language.answers import CORRECT
+from gaitway_tasks.language.rows import place_of
 from gaitway_tasks.language.sources import MixedSource
 from gaitway_tasks.language.spec import LanguageTask, Row, RowError
 from gaitway_tasks.language.tasks import offers
@@ -34,6 +35,8 @@ class Fitting:
     source: Any
     task: LanguageTask
     conversation: Conversation
+    learnt: Collection[str] = ()
+    """Fields that are learnt from, whose lengths count."""
     too_long: int = 0
     """Rows left out so far."""
 
@@ -55,7 +58,7 @@ class Fitting:
 
     def _fits(self, number: int, row: Row) -> bool:
         try:
-            check_lengths(number, row, self.task, self.conversation)
+            check_lengths(number, row, self.task, self.conversation, self.learnt)
         except RowError:
             return False
         return True
@@ -78,28 +81,36 @@ def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, pre
     return conversation
 
 
-def fitting(task: LanguageTask, conversation: Conversation) -> LanguageTask:
-    """The task without the rows that cannot be used, if its source was asked to skip such."""
+def fitting(task: LanguageTask, conversation: Conversation, learnt: Collection[str] = ()) -> LanguageTask:
+    """The task without the rows that cannot be used, if its source was asked to skip such.
+
+    ``learnt`` are the fields of rows that are learnt from.
+    """
     if not getattr(task.source, "skip_bad_rows", False):
         return task
-    return task.replace(source=Fitting(task.source, task, conversation))
+    return task.replace(source=Fitting(task.source, task, conversation, learnt))
 
 
 def check_lengths(
-    number: int, row: Row, task: LanguageTask, conversation: Conversation, most: int | None = None
+    number: int,
+    row: Row,
+    task: LanguageTask,
+    conversation: Conversation,
+    learnt: Collection[str],
+    most: int | None = None,
 ) -> int:
     """Number of tokens in the prompt.
 
-    Raises :class:`RowError` for a prompt or an answer that is empty or too long, with the row's number. ``most`` is how
-    many tokens the model sees, where answers come from the rows and not from the model.
+    Raises :class:`RowError` for a prompt, or an answer among the fields ``learnt``, that is empty or too long, with the
+    row's place. ``most`` is how many tokens the model sees, where answers come from the rows and not from the model.
     """
-    where = f"row {number} of {task.name}"
+    where = place_of(row, number, task.name)
     try:
         prompt = prompt_tokens(row, task, conversation)
     except RowError as error:
         raise RowError(f"{where}: {error}") from None
     for name in ("completion", "chosen", "rejected"):
-        if name not in row:
+        if name not in row or name not in learnt:
             continue
         length = len(conversation.answer(row[name]))
         if most is not None and len(prompt) + length > most:
@@ -142,6 +153,11 @@ def check_curriculum(task: LanguageTask, agent: str) -> None:
             f"an agent that samples and a reward {' or '.join(CORRECT)}, which is 1 for a right answer; leave it out"
         )
     Curriculum(task.source, 0)
+
+
+def learnt_fields(task: LanguageTask, agent: str, config: Any) -> tuple[str, ...]:
+    """The fields of a task's rows that an agent with these settings learns from."""
+    return fields_for(TEXTS[agent], config, offers(task.source))
 
 
 def fields_for(algorithm: Algorithm, config: Any, offered: Collection[str]) -> tuple[str, ...]:

@@ -44,19 +44,22 @@ class Texts(Domain):
         return language_task_names()
 
     def find(self, name: str, preset: str | None = None) -> LanguageTask | None:
-        from gaitway_tasks.language.files import is_file_name
+        from gaitway_tasks.language.files import ENDINGS, is_file_name
         from gaitway_tasks.language.tasks import get_language_task, in_family
         from gaitway_tasks.registry import is_outside
 
         known = name in self.names() or in_family(name) or is_file_name(name)
         known = known or is_outside(name)  # a robot's task was found before
+        if not known and Path(name).exists():
+            kind = "a folder" if Path(name).is_dir() else "a file"
+            raise ConfigError(f"{name} is {kind}, and no task: a file of rows ends in {ENDINGS}")
         return get_language_task(name) if known else None
 
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
         from gaitway_tasks.language.tasks import summary
 
         rows = [(name, (), summary(name)) for name in self.names()]
-        files = "texts of your own, also .jsonl.gz and .parquet: prompts, demonstrations or preferences"
+        files = "texts of your own, also .jsonl.gz, .json, .csv and .parquet: prompts, demonstrations or preferences"
         more = [
             ("text:NAME", (), "a Gymnasium environment in words, such as text:frozen-lake or text:taxi"),
             ("reasoning-gym:NAME", (), "problems of reasoning-gym with its own scores; pip install reasoning-gym"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -49,6 +50,7 @@ class Answer:
     """True if the answer ended before the length limit."""
     reward: float
     parts: Mapping[str, float]
+    """Parts of the reward that have an opinion on the answer."""
     last_turn: str | None = None
     """The part of the text that rewards looked at; None in files that do not say."""
 
@@ -98,12 +100,12 @@ class Evaluation:
         """
         greedy = [problem.greedy for problem in self.problems]
         found: dict[str, Measure] = {}
-        if greedy[0].is_right is not None:
-            found["greedy accuracy"] = _share([bool(answer.is_right) for answer in greedy])
+        if verdicts := _verdicts(greedy):
+            found["greedy accuracy"] = _share(verdicts)
         if self.problems[0].samples:
             found |= self._of_samples()
-        if FORMAT in greedy[0].parts:
-            found["greedy format"] = _share([answer.parts[FORMAT] >= RIGHT for answer in greedy])
+        if formed := [answer.parts[FORMAT] >= RIGHT for answer in greedy if FORMAT in answer.parts]:
+            found["greedy format"] = _share(formed)
         found |= self._of_optimum("greedy", [answer.parts.get(PLAYED, 0.0) for answer in greedy])
         found["greedy finished"] = _share([answer.finished for answer in greedy])
         found["greedy reward"] = bootstrap_mean([answer.reward for answer in greedy])
@@ -114,18 +116,17 @@ class Evaluation:
         groups = [problem.samples for problem in self.problems]
         count = len(groups[0])
         found: dict[str, Measure] = {}
-        if groups[0][0].is_right is not None:
-            right = [sum(bool(answer.is_right) for answer in group) for group in groups]
+        if judged := [group for group in groups if len(_verdicts(group)) == count]:
+            right = [sum(_verdicts(group)) for group in judged]
             found["sampled accuracy"] = mean_share([r / count for r in right])
             for k in doublings(count)[1:]:
                 found[f"pass@{k}"] = mean_share([pass_at_k(count, r, k) for r in right])
             if count > 1:
-                votes = [majority([_vote(a) for a in group], [bool(a.is_right) for a in group]) for group in groups]
+                votes = [majority([_vote(a) for a in group], _verdicts(group)) for group in judged]
                 found[f"majority@{count}"] = mean_share(votes)
-        if FORMAT in groups[0][0].parts:
-            found["sampled format"] = mean_share(
-                [sum(a.parts[FORMAT] >= RIGHT for a in group) / count for group in groups]
-            )
+        formed = [[a.parts[FORMAT] >= RIGHT for a in group if FORMAT in a.parts] for group in groups]
+        if formed := [group for group in formed if group]:
+            found["sampled format"] = mean_share([sum(group) / len(group) for group in formed])
         earned = [sum(a.parts.get(PLAYED, 0.0) for a in group) / count for group in groups]
         found |= self._of_optimum("sampled", earned)
         found["sampled reward"] = bootstrap_mean([sum(a.reward for a in group) / count for group in groups])
@@ -147,17 +148,16 @@ class Evaluation:
     def levels(self) -> dict[str, Measure]:
         """Greedy accuracy of each level of difficulty, where there are several."""
         names = sorted({problem.level for problem in self.problems}, key=lambda name: (len(name), name))
-        if len(names) < 2 or self.problems[0].greedy.is_right is None:
+        verdicts = {name: _verdicts([p.greedy for p in self.problems if p.level == name]) for name in names}
+        if len(names) < 2:
             return {}
-        return {
-            name: _share([bool(p.greedy.is_right) for p in self.problems if p.level == name]) for name in names if name
-        }
+        return {name: _share(found) for name, found in verdicts.items() if name and found}
 
     @property
     def failures(self) -> list[Problem]:
         """Problems whose greedy answer is wrong or, where nothing says so, below the median reward."""
-        if self.problems[0].greedy.is_right is not None:
-            return [problem for problem in self.problems if not problem.greedy.is_right]
+        if _verdicts([problem.greedy for problem in self.problems]):
+            return [problem for problem in self.problems if problem.greedy.is_right is False]
         middle = sorted(problem.greedy.reward for problem in self.problems)[len(self.problems) // 2]
         return [problem for problem in self.problems if problem.greedy.reward < middle]
 
@@ -227,12 +227,17 @@ def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed:
                 tokens=sum(dialogue.chosen),
                 finished=dialogue.finished,
                 reward=float(rewards[i]),
-                parts={name: float(values[i]) for name, values in parts.items()},
+                parts={name: float(values[i]) for name, values in parts.items() if not math.isnan(values[i])},
                 last_turn=dialogue.answer,
             )
             for i, dialogue in enumerate(dialogues)
         ]
     return found
+
+
+def _verdicts(answers: Sequence[Answer]) -> list[bool]:
+    """Whether answers are right, of those on which the rewards have an opinion."""
+    return [answer.is_right for answer in answers if answer.is_right is not None]
 
 
 def _share(flags: Sequence[bool]) -> Measure:

@@ -30,7 +30,7 @@ def write_page(evaluation: Evaluation, path: Path) -> None:
 def report(evaluation: Evaluation) -> Report:
     failures = evaluation.failures
     others = [problem for problem in evaluation.problems if problem not in failures]
-    judged = evaluation.problems[0].greedy.is_right is not None
+    judged = any(problem.greedy.is_right is not None for problem in evaluation.problems)
     levels = [[name, measure.percent()] for name, measure in evaluation.levels.items()]
     return Report(
         f"{evaluation.task}: answers of {evaluation.model}",

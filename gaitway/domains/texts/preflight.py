@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,7 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
-from .data import Fitting, check_curriculum, check_fields, check_lengths, fitting, make_conversation
+from .data import Fitting, check_curriculum, check_fields, check_lengths, fitting, learnt_fields, make_conversation
 from .devices import find_device, let_memory_grow, usual_dtype
 from .models import START, language_run, tokenizer_of
 
@@ -66,7 +67,9 @@ def preflight(config: TrainConfig) -> TrainConfig:
     most = max_positions(first.model) if first.tiny is None else first.tiny.max_positions
     # Only a model that writes answers needs room for the longest that a task allows.
     given = first.tiny is None and not TEXTS[config.algorithm].samples
-    too_long, longest = _check_rows(task, conversation, most if given else None)
+    too_long, longest = _check_rows(
+        task, conversation, learnt_fields(task, config.algorithm, config.agent), most if given else None
+    )
     skipped = counts["skipped"] + too_long
     room = longest + task.max_completion_tokens
     if given and most is not None:
@@ -185,21 +188,23 @@ def _teacher(source: str, device: torch.device) -> LanguageOptions | None:
     return None if first.tiny is not None else replace(first, dtype=options.dtype)
 
 
-def _check_rows(task: LanguageTask, conversation: Conversation, most: int | None) -> tuple[int, int]:
+def _check_rows(
+    task: LanguageTask, conversation: Conversation, learnt: Sequence[str], most: int | None
+) -> tuple[int, int]:
     """Number of skipped rows, where skipping was asked for, and the tokens of the longest possible prompt.
 
     Raises ``RowError`` for the first row that is too long.
     """
-    kept = fitting(task, conversation).source
+    kept = fitting(task, conversation, learnt).source
     if isinstance(kept, Fitting):
         rows = [row for split in ("train", "test") for row in kept.rows(split)]
         return kept.too_long, max(len(prompt_tokens(row, task, conversation)) for row in rows)
     longest = 0
     for split in ("train", "test"):
         for number, row in enumerate(task.source.rows(split)):
-            longest = max(longest, check_lengths(number, row, task, conversation, most))
+            longest = max(longest, check_lengths(number, row, task, conversation, learnt, most))
     for row in islice(task.source.stream("train", 0), LOOK):  # of a generator, these are others
-        check_lengths(0, row, task, conversation, most)
+        check_lengths(0, row, task, conversation, learnt, most)
     return 0, longest if hasattr(task.source, "skip_bad_rows") else task.max_prompt_tokens
 
 

@@ -317,8 +317,8 @@ def _answers(report: LanguageReport, task: str) -> list[Section]:
         return []
     (before, first), (after, last) = there[:2]
     prompts = [prompt for prompt in first if all(prompt in problems for _, problems in there)]
-    turned = [p for p in prompts if not first[p].greedy.is_right and last[p].greedy.is_right]
-    wrong = [p for p in prompts if not last[p].greedy.is_right]
+    turned = [p for p in prompts if first[p].greedy.is_right is False and last[p].greedy.is_right]
+    wrong = [p for p in prompts if last[p].greedy.is_right is False]
     return [
         Section(
             f"{task}: {title}",

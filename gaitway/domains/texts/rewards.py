@@ -36,8 +36,9 @@ def reward_of_run(prompts: Sequence[Any], completions: Sequence[str], *, run: st
     assert task is not None
     conversation = make_conversation(task, loaded.tokenizer)
     sequences = []
-    for prompt, completion in zip(prompts, completions, strict=True):
-        tokens = torch.tensor([*conversation.prompt(prompt), *conversation.answer(completion)])
+    tools = columns.get("tools") or [None] * len(prompts)
+    for prompt, completion, told in zip(prompts, completions, tools, strict=True):
+        tokens = torch.tensor([*conversation.prompt(prompt, told or ()), *conversation.answer(completion)])
         sequences.append((tokens, torch.ones(len(tokens))))
     device, found = next(model.parameters()).device, []
     for first in range(0, len(sequences), BATCH):

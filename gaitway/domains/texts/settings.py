@@ -15,7 +15,9 @@ from gaitway_agents.presets import has_bfloat16
 from gaitway_agents.registry import TEXTS
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
 from gaitway_tasks.language.remote import load_reward
+from gaitway_tasks.language.sources import FileSource
 from gaitway_tasks.language.spec import LanguageTask, TextReward
+from gaitway_tasks.language.tasks import file_task
 
 from ...errors import ConfigError
 from ...runs.folder import RunFolder, is_run
@@ -43,6 +45,7 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
     """Fields of ``TrainConfig``, the task among them, for whatever the command line says."""
     precision = "bfloat16" if has_bfloat16(device) else "float32"  # what the device is fast in
     options, agent = request.options, request.agent
+    task = _with_fields(task, request.asked("task.source.fields"))
     model = options.get("model")
     tiny = model == "tiny" or (task.name in OWN_MODEL if model is None else is_tiny(model))
     # Adapters have defaults of their own, however they were asked for.
@@ -80,6 +83,13 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
     if (reward_model := options.get("reward_model")) is not None:
         settings["task"] = with_reward_model(settings["task"], reward_model)
     return settings
+
+
+def _with_fields(task: LanguageTask, fields: Any) -> LanguageTask:
+    """The task of a file as its renamed fields make it: an answer by another name is rewarded too."""
+    if not isinstance(task.source, FileSource) or not isinstance(fields, Mapping) or task.rewards:
+        return task
+    return file_task(task.source.train, {str(ours): str(theirs) for ours, theirs in fields.items()})
 
 
 def chosen_options(options: Mapping[str, Any], *, lora: bool) -> dict[str, Any]:

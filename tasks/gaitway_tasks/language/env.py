@@ -9,6 +9,7 @@ from random import Random
 from typing import Protocol
 
 from gaitway_files.ranges import Checked, PositiveInt
+from gaitway_files.reading import VALUE, printable
 
 from .rows import Row, check_split
 from .tools import Tool, call_tools
@@ -108,11 +109,20 @@ class Played(Checked, ABC):
         with Workers(LIMIT) as workers:
             what = f"reset() of {named(env)} with the seed {seed}"
             opening = watched(workers, {0: lambda: env.reset({"seed": seed})}, lambda _: what)[0]
-        if not isinstance(opening, str | list | tuple):
+        if not _is_opening(opening):
             raise EnvironmentFailedError(
-                f"{what} returned {type(opening).__name__}: it must return text, or messages with 'role' and 'content'"
+                f"{what} returned {printable(repr(opening), VALUE)}: it must return text, or messages with 'role' and "
+                "'content', and not nothing"
             )
         return {"prompt": opening, "seed": seed}
+
+
+def _is_opening(value: object) -> bool:
+    if isinstance(value, str):
+        return bool(value.strip())
+    if not isinstance(value, Sequence) or not value:
+        return False
+    return all(isinstance(m, Mapping) and all(isinstance(m.get(k), str) for k in ("role", "content")) for m in value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,8 @@ from gaitway_files.errors import UserError
 Row = Mapping[str, Any]
 """One example. Fields by name, those of TRL's datasets: ``prompt`` (text, or messages with ``role`` and ``content``);
 ``answer``, what verifiers compare with; ``completion``, a demonstration, and ``messages``, all of one with several
-answers; ``chosen`` and ``rejected``, ``margin``, or ``completion`` and ``label`` for preferences."""
+answers (``weight`` 0: not learnt); ``chosen`` and ``rejected``, ``margin``, or ``completion`` and ``label`` for
+preferences; ``tools``, schemas of tools that the prompt tells of."""
 
 SPLITS = ("train", "test")
 
@@ -25,6 +26,22 @@ class RowError(UserError):
 
 class FieldError(RowError):
     """A record whose fields are not those that they should be, by name."""
+
+
+class PlacedRow(dict[str, Any]):
+    """A row of a file that knows its ``place``, such as "sums.jsonl, row 15"."""
+
+    def __init__(self, row: Row, place: str):
+        super().__init__(row)
+        self.place = place
+
+
+def place_of(row: Row, number: int, task: str) -> str:
+    """Where a row stands, for messages: its place in its file, or its number from 1 among the rows of a task.
+
+    ``number`` counts from 0.
+    """
+    return row.place if isinstance(row, PlacedRow) else f"row {number + 1} of {task}"
 
 
 class Rows(Protocol):

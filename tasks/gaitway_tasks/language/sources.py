@@ -15,8 +15,8 @@ from gaitway_files.ranges import Checked, NonNegativeInt
 
 from . import hub
 from .fields import NEEDED, to_row
-from .files import Record, is_file_name, read_records
-from .rows import Row, RowError, check_split, epochs, in_turn, mixed
+from .files import ENDINGS, Record, is_file_name, read_records
+from .rows import PlacedRow, Row, RowError, check_split, epochs, in_turn, mixed
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 
@@ -42,10 +42,10 @@ class _Stored(Checked, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FileSource(_Stored):
-    """Rows of a local ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or of a dataset of the Hugging Face hub.
+    """Rows of a local file (``files.SUFFIXES``), or of a dataset of the Hugging Face hub.
 
-    Field names of well-known data sets are understood (TRL's, GSM8K's, Alpaca's, chat ``messages``, Anthropic's HH
-    pairs); others are mapped by ``fields``.
+    Field names of well-known data sets are understood (TRL's, GSM8K's, Alpaca's, chat ``messages``, ShareGPT's
+    ``conversations``, Anthropic's HH pairs, verl's); others are mapped by ``fields``.
     """
 
     train: str
@@ -57,7 +57,9 @@ class FileSource(_Stored):
     holdout: NonNegativeInt = 200
     """Rows held out without ``test``, a tenth of all at most."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Names of the file's fields by ours: ``{"prompt": "question"}``."""
+    """Names of the file's fields by ours, nested ones with dots: ``{"answer": "reward_model.ground_truth"}``."""
+    ignore: tuple[str, ...] = ()
+    """Columns, and keys of messages, to leave out where they would be refused, such as "timestamp"."""
     skip_bad_rows: bool = False
     """Leave out rows that cannot be used, and count them, instead of refusing the file."""
 
@@ -65,17 +67,14 @@ class FileSource(_Stored):
         super().__post_init__()
         for name in filter(None, (self.train, self.test)):
             if not is_file_name(name) and not _HUB_ID.fullmatch(name):
-                raise UserError(
-                    f"rows of {name!r}: name a file that ends in .jsonl, .jsonl.gz or .parquet, or owner/name on the "
-                    "hub"
-                )
+                raise UserError(f"rows of {name!r}: name a file that ends in {ENDINGS}, or owner/name on the hub")
 
     def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
         """Usable rows of a split, and an error for each row of its file that was skipped."""
         check_split(split)
         held_out = self.test is None
         name = self.train if held_out or split == "train" else str(self.test)
-        rows, errors = _read(self._records(name, "train" if held_out else split), name, self.fields)
+        rows, errors = self._read(name, "train" if held_out else split)
         if errors and not (self.skip_bad_rows and rows):
             more = f" (and {len(errors) - 1} more bad rows)" if len(errors) > 1 else ""
             hint = "; skip_bad_rows=true leaves such rows out" if rows else ""
@@ -89,7 +88,7 @@ class FileSource(_Stored):
         first_error = None
         for number, record in self._records(self.train, "train"):
             try:
-                return _row(record, self.fields, f"{self.train}, row {number}")
+                return self._row(record, f"{self.train}, row {number}")
             except RowError as error:
                 first_error = first_error or error
         raise first_error or RowError(f"{self.train}: no rows")
@@ -99,6 +98,31 @@ class FileSource(_Stored):
             return read_records(name)
         dataset, _, named = name.partition(":")
         return hub.load_records(dataset, named or split, self.subset)
+
+    def _row(self, record: Record | RowError, where: str) -> PlacedRow:
+        if isinstance(record, RowError):
+            raise record
+        return to_row(record, self.fields, where, self.ignore)
+
+    def _read(self, name: str, split: str) -> tuple[list[Row], list[RowError]]:
+        rows: list[Row] = []
+        errors: list[RowError] = []
+        needed: list[str] = []
+        for number, record in self._records(name, split):
+            where = f"{name}, row {number}"
+            try:
+                row = self._row(record, where)
+                missing = next((key for key in needed if key not in row), None)
+                if missing is not None:
+                    raise RowError(
+                        f"{where}: no field {missing!r}, which the rows before it have: add it or leave the row out"
+                    )
+            except RowError as error:
+                errors.append(error)
+                continue
+            needed = needed or [key for key in NEEDED if key in row]
+            rows.append(row)
+        return rows, errors
 
     def _hold_out(self, rows: list[Row], split: str, name: str) -> list[Row]:
         count = min(self.holdout, max(1, len(rows) // 10))
@@ -145,7 +169,7 @@ class MixedSource(_Stored):
     def examine(self, split: str) -> tuple[list[Row], list[RowError]]:
         """Usable rows of all files in turn, and an error for each row that was skipped."""
         found = {name: file.examine(split) for name, file in self.files.items()}
-        parts: list[list[Row]] = [[{**row, MIXED_FROM: name} for row in rows] for name, (rows, _) in found.items()]
+        parts: list[list[Row]] = [[_marked(row, name) for row in rows] for name, (rows, _) in found.items()]
         return in_turn(parts), [error for _, errors in found.values() for error in errors]
 
     def draw(self, rows: Sequence[Row], seed: int) -> Iterator[Row]:
@@ -162,6 +186,11 @@ class MixedSource(_Stored):
     def lacking(self, name: str) -> list[str]:
         """Files whose rows have no such field."""
         return [file.train for file in self.files.values() if name not in file.first()]
+
+
+def _marked(row: Row, name: str) -> Row:
+    marked = {**row, MIXED_FROM: name}
+    return PlacedRow(marked, row.place) if isinstance(row, PlacedRow) else marked
 
 
 def by_file(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -215,32 +244,3 @@ def _find(folder: Path, split: str) -> str:
     other = "; to hold out rows of the training file, name that file" if split == "test" else ""
     state = "has no" if folder.is_dir() else "is no folder with a"
     raise RowError(f"GSM8K: {folder} {state} {split}.jsonl or {split} parquet file{other}")
-
-
-def _row(record: Record | RowError, fields: Mapping[str, str], where: str) -> Row:
-    if isinstance(record, RowError):
-        raise record
-    return to_row(record, fields, where)
-
-
-def _read(
-    records: Iterable[tuple[int, Record | RowError]], name: str, fields: Mapping[str, str]
-) -> tuple[list[Row], list[RowError]]:
-    rows: list[Row] = []
-    errors: list[RowError] = []
-    needed: list[str] = []
-    for number, record in records:
-        where = f"{name}, row {number}"
-        try:
-            row = _row(record, fields, where)
-            missing = next((key for key in needed if key not in row), None)
-            if missing is not None:
-                raise RowError(
-                    f"{where}: no field {missing!r}, which the rows before it have: add it or leave the row out"
-                )
-        except RowError as error:
-            errors.append(error)
-            continue
-        needed = needed or [key for key in NEEDED if key in row]
-        rows.append(row)
-    return rows, errors

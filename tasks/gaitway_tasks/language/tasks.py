@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gaitway_files.trust import object_named
@@ -14,7 +14,7 @@ from .arithmetic import ArithmeticSource
 from .arrows import ArrowSource
 from .descriptions import DescriptionSource, judge
 from .digit_sums import DigitSumSource
-from .files import is_file_name
+from .files import ENDINGS, SUFFIXES, is_file_name
 from .gyms import IDS, GymnasiumSource
 from .gyms import PREFIX as PLAYED
 from .programs import code
@@ -139,7 +139,7 @@ def summary(name: str) -> str:
 
 
 def get_language_task(name: str) -> LanguageTask:
-    """The task of that name, or of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or ``module:object``.
+    """The task of that name, or of a file of rows (``files.SUFFIXES``), or ``module:object``.
 
     Raises :class:`UnknownNameError` for an unknown name, ``RowError`` for a file that cannot be used.
     """
@@ -156,18 +156,20 @@ def get_language_task(name: str) -> LanguageTask:
         task = object_named(name)
         assert isinstance(task, LanguageTask), f"{name} is no language task"
         return task
-    raise UnknownNameError("language task", name, [*_TASKS, "a file of rows (.jsonl, .jsonl.gz, .parquet)"])
+    raise UnknownNameError("language task", name, [*_TASKS, f"a file of rows ({', '.join(SUFFIXES)})"])
 
 
-def file_task(path: str | Path) -> LanguageTask:
+def file_task(path: str | Path, fields: Mapping[str, str] | None = None) -> LanguageTask:
     """The task of a file: rows with ``answer`` are rewarded for it, rows with ``tests`` for programs that pass them.
 
-    Others have no reward of their own: they are demonstrations, preferences, or prompts for a reward model. A file
-    named ``...train...`` is tested on the one beside it named ``...test...``, if there is one.
+    Others have no reward of their own: they are demonstrations, preferences, or prompts for a reward model. ``fields``
+    are names of the file's fields by ours. A file named ``...train...`` is tested on the one beside it named
+    ``...test...``, if there is one.
     """
     path = Path(path)
     beside = path.with_name(path.name.replace("train", "test"))
-    source = FileSource(train=str(path), test=str(beside) if beside != path and beside.is_file() else None)
+    test = str(beside) if beside != path and beside.is_file() else None
+    source = FileSource(train=str(path), test=test, fields=fields or {})
     try:
         row = source.first()
     except FieldError:  # fields that are yet to be mapped; check_task tells of those that then are missing
@@ -193,7 +195,7 @@ def mixed_task(paths: Sequence[str]) -> LanguageTask:
     """The task of several files, drawn in proportion to their rows until ``task.source.weights`` says otherwise."""
     paths = [path.strip() for path in paths]
     if bad := next((path for path in paths if not is_file_name(path)), None):
-        raise RowError(f"{bad!r} among {', '.join(paths)}: each must be a .jsonl, .jsonl.gz or .parquet file")
+        raise RowError(f"{bad!r} among {', '.join(paths)}: each must be a file that ends in {ENDINGS}")
     if len(set(paths)) < len(paths):
         raise RowError(f"{', '.join(paths)}: a file is named twice; give it a weight, as in task.source.weights")
     tasks = [file_task(path) for path in paths]

@@ -14,14 +14,17 @@ import json
 import operator
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from gaitway_files.errors import UserError
+from gaitway_files.errors import NotDone, UserError
+from gaitway_files.reading import SENTENCE, printable
 
 from .answers import END_THINK
+from .arguments import arguments_for, schema_of
 from .sandbox import Limits, run_python
 
 TOOL, END_TOOL = "<tool>", "</tool>"
@@ -50,11 +53,17 @@ _BINARY: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
 }
 
 
+class ToolWarning(UserWarning):
+    """A tool that raised something else than an error about its input."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function that a model may call: its parameters are typed, and it returns text.
 
-    It raises ``ValueError`` or ``ArithmeticError`` for input it cannot use, which the model reads.
+    Arguments are converted to the annotations (``str``, ``int``, ``float``, ``bool``, ``list``, ``dict``, ``Literal``,
+    ``None`` and unions of them). It raises ``ValueError`` or ``ArithmeticError`` for input it cannot use, which the
+    model reads.
     """
 
     function: Callable[..., str]
@@ -74,38 +83,37 @@ class Tool:
     @property
     def schema(self) -> dict[str, Any]:
         """The function as chat templates take it, in JSON schema."""
-        parameters = inspect.signature(self.function, eval_str=True).parameters
-        kinds = {name: {"type": _JSON.get(parameter.annotation, "string")} for name, parameter in parameters.items()}
-        needed = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
-        described = {"type": "object", "properties": kinds, "required": needed}
-        return {"type": "function", "function": {"name": self.name, "description": self.about, "parameters": described}}
+        parameters = schema_of(self.function)
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.about, "parameters": parameters},
+        }
 
-    def call(self, given: str | dict[str, Any]) -> str:
-        """The result for one text, or for arguments by name; "error: ..." if it has none."""
-        signature = inspect.signature(self.function)
-        if isinstance(given, dict) and len(given) == len(signature.parameters) == 1:
-            given = str(*given.values())  # whatever name the model gave it
+    def call(self, given: Any) -> str:
+        """The result for arguments by name, or for one bare value; "error: ..." if it has none.
+
+        Nothing that a model writes raises: an exception of the function is a reply too. One that does not tell of bad
+        input is also a :class:`ToolWarning`, as the tool may be broken.
+        """
         try:
-            bound = signature.bind(given) if isinstance(given, str) else signature.bind(**given)
-        except TypeError as error:
-            return f"error: {error}"
-        try:
-            result = self.function(*bound.args, **bound.kwargs)
+            args, kwargs = arguments_for(self.function, given)
+            result = str(self.function(*args, **kwargs))
         except ZeroDivisionError:
             result = "error: division by zero"
         except (ValueError, ArithmeticError) as error:
             result = f"error: {error}"
+        except NotDone:
+            raise
+        except Exception as error:
+            result = f"error: {type(error).__name__}: {error}"
+            warnings.warn(
+                f"tool {self.name!r} raised {printable(f'{type(error).__name__}: {error}', SENTENCE)}; the model reads "
+                "that, and training goes on: input that it cannot use should be a ValueError",
+                ToolWarning,
+                stacklevel=2,
+            )
+        result = result.encode("utf-8", "replace").decode()  # of half an emoji, which JSON's escapes can write
         return result if len(result) <= MAX_RESULT_CHARS else f"{result[:MAX_RESULT_CHARS]}..."
-
-    def typed(self, given: dict[str, str]) -> dict[str, Any]:
-        """Arguments that a call gives as texts alone, those of other kinds than text read as JSON."""
-        kinds = self.schema["function"]["parameters"]["properties"]
-        return {
-            name: text if kinds.get(name, {}).get("type") == "string" else _json(text) for name, text in given.items()
-        }
-
-
-_JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
 def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
@@ -177,9 +185,7 @@ class Call:
     """A tool's name, empty where none can be read, and its input."""
 
     name: str
-    given: str | dict[str, Any]
-    texts: bool = False
-    """True where every argument is given as text, whatever its kind."""
+    given: Any
 
 
 def read_calls(answer: str) -> Iterator[Call]:
@@ -218,11 +224,11 @@ def _named(call: tuple[str | None, str]) -> Call:
         return Call(name, text)
     if text.startswith("<function="):
         named, closed, body = text.removeprefix("<function=").partition(">")
-        return Call(named.strip() if closed else "", _arguments(body, "<parameter=", ">", "</parameter>"), texts=True)
+        return Call(named.strip() if closed else "", _arguments(body, "<parameter=", ">", "</parameter>"))
     if re.match(r"[A-Za-z_]", text):
         named, key, body = text.partition("<arg_key>")
         given = _arguments(key + body, "<arg_key>", "</arg_key>", "</arg_value>")
-        return Call(named.strip(), {name: text.partition("<arg_value>")[2] for name, text in given.items()}, texts=True)
+        return Call(named.strip(), {name: text.partition("<arg_value>")[2] for name, text in given.items()})
     return _of_json(_json(text)) or Call("", text)
 
 
@@ -257,9 +263,8 @@ def _of_json(found: Any) -> Call | None:
     if not isinstance(found, dict) or "name" not in found or not {"arguments", "parameters"} & found.keys():
         return None
     given = found["arguments"] if "arguments" in found else found["parameters"]
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        given = _json(given)
-    return Call(str(found["name"]), given if isinstance(given, dict) else str(given))
+    within = _json(given) if isinstance(given, str) and given.lstrip().startswith("{") else given
+    return Call(str(found["name"]), within if isinstance(within, dict) else given)
 
 
 def _json(text: str) -> Any:
@@ -273,11 +278,10 @@ def _json(text: str) -> Any:
 def _call(call: Call, tools: Sequence[Tool]) -> str:
     for tool in tools:
         if tool.name == call.name:
-            given = tool.typed(call.given) if call.texts and isinstance(call.given, dict) else call.given
-            return tool.call(given)
+            return tool.call(call.given)
     known = ", ".join(tool.name for tool in tools)
     return (
-        f"error: no tool {call.name!r}, there are {known}"
+        f"error: no tool {call.name[:60]!r}, there are {known}"
         if call.name
         else "error: a call needs a name and its arguments"
     )

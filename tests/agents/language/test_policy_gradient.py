@@ -181,6 +181,30 @@ def test_a_reward_that_is_no_number_ends_the_training_before_the_model_is_harmed
     assert torch.equal(parameters(learner), before)
 
 
+class Silent(WantedToken):
+    """One of two rewards has no opinion on every second answer."""
+
+    part = math.nan
+
+    def sample(self, num_prompts, group_size):
+        rollout = super().sample(num_prompts, group_size)
+        silent = torch.arange(len(rollout.rewards)) % 2 == 0
+        return replace(rollout, parts={**rollout.parts, "other": torch.where(silent, self.part, 0.0)})
+
+
+class Infinite(Silent):
+    part = -math.inf
+
+
+def test_a_reward_without_an_opinion_changes_nothing_else():
+    silent, other = trainer(world=Silent), trainer()
+    assert silent.iterate()["rollout/reward/other"] == 0.0
+    other.iterate()
+    assert torch.equal(parameters(silent), parameters(other))
+    with pytest.raises(NonFiniteError, match="part 'other' of the reward of sampled sequence 0"):
+        trainer(world=Infinite).iterate()
+
+
 STEERED = replace(
     presets.PPO_RLHF,
     prompts_per_step=16,

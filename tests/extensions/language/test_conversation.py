@@ -227,3 +227,19 @@ def test_variables_of_the_chat_template(tokenizer):
     assert silent.between([{"role": "user", "content": "?"}])[-len(empty) :] == empty
     with pytest.raises(ConversationError, match=r"chat_template_kwargs\.enable_thought: the chat template"):
         Conversation(tokenizer, template={"enable_thought": False})
+
+
+def test_half_an_emoji_is_refused_in_prompts_and_replaced_in_replies(tokenizer):
+    """What a row or a setting says is its writer's to mend; what a tool or an environment says must not end a run."""
+    conversation = Conversation(tokenizer)
+    with pytest.raises(ConversationError, match=r"\\ud83d, half of a character.*how many'"):
+        conversation.prompt("how many\ud83d")
+    assert conversation.reply("how\ud83d many") == conversation.reply("how? many")
+
+
+def test_messages_need_a_question(tokenizer):
+    conversation = Conversation(tokenizer)
+    with pytest.raises(ConversationError, match="no messages"):
+        conversation.prompt([])
+    with pytest.raises(ConversationError, match="begin with an answer"):
+        conversation.whole([{"role": "assistant", "content": "34"}, *TURNS])

@@ -1,5 +1,6 @@
 """Levels are drawn by how often their answers are right."""
 
+import math
 from collections import Counter
 from itertools import count, islice
 
@@ -55,6 +56,16 @@ def test_a_restored_curriculum_goes_on_where_it_was():
     assert rest == everything[4:] and restored.state_dict() == whole.state_dict()
 
 
+def test_answers_that_no_reward_judges_do_not_count():
+    curriculum, judged = Curriculum(SOURCE, 0), Curriculum(SOURCE, 0)
+    rows = curriculum.draw(40, 0)
+    facts = curriculum.learn(rows, {"correctness": [1.0] * 20 + [math.nan] * 20})
+    judged.learn(rows[:20], {"correctness": [1.0] * 20})
+    assert curriculum.success == judged.success
+    drawn = Counter(str(row["level"]) for row in rows)
+    assert all(facts[f"rollout/level/{name}/share"] == drawn[name] / 40 for name in SUCCESS)
+
+
 class Listed:
     def __init__(self, levels):
         self.levels = levels
@@ -66,7 +77,7 @@ class Listed:
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
-        ([1, 2, None], "row 2 has no 'level' or 'difficulty'"),
+        ([1, 2, None], "row 3 of the task has no 'level' or 'difficulty'"),
         ([1, 1], "the rows have 1: give"),
         (range(51), "the rows have 51: give"),
     ],

@@ -204,7 +204,10 @@ def test_an_environment_may_be_a_task_by_itself(tokenizer):
     ("reset", "said"),
     [
         (lambda seed: 1 // seed, "seed 0 raised ZeroDivisionError"),
-        (lambda seed: None, "seed 0 returned NoneType.*text"),
+        (lambda seed: None, "seed 0 returned None: .*text"),
+        (lambda seed: " ", "seed 0 returned ' ': .*text"),
+        (lambda seed: [], r"seed 0 returned \[\]: .*text"),
+        (lambda seed: [{"content": "go"}], "seed 0 returned .*'role'"),
     ],
 )
 def test_a_broken_opening_is_found_before_anything_is_learnt(reset, said):

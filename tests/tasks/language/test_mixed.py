@@ -91,7 +91,7 @@ def test_files_that_cannot_be_mixed_are_refused(tmp_path):
     for names, said in (
         (f"{a},{code}", "code.jsonl by code: mix files of one kind"),
         (f"{a},{a}", "named twice"),
-        (f"{tmp_path / 'a.txt'},{a}", "each must be a .jsonl"),
+        (f"{tmp_path / 'a.txt'},{a}", "must be a file that ends in .jsonl"),
     ):
         with pytest.raises(RowError, match=said):
             get_language_task(names)

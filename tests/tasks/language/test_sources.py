@@ -1,5 +1,6 @@
 """Rows of files: what is understood, what is refused, and how."""
 
+import csv
 import gzip
 import json
 import re
@@ -66,6 +67,7 @@ def first(tmp_path):
             {"prompt": CHAT[:1], "chosen": "4", "rejected": "5"},
         ),
         ({"prompt": "p", "completion": "c", "label": True}, {"label": True}),
+        ({"prompt": "p", "completion": "c", "label": "False"}, {"label": False}),  # a table has text alone
         ({"prompt": "p", "tests": "assert x"}, {"tests": ["assert x"]}),
         ({"prompt": "p", "tests": [{"input": "1", "output": "2"}], "level": 3}, {"level": 3}),
     ],
@@ -73,6 +75,129 @@ def first(tmp_path):
 def test_fields_of_well_known_data_sets(first, record, row):
     found = first(record)
     assert {name: found[name] for name in row} == row
+
+
+SAYS = {"role": "system", "content": "be brief"}
+TOLD = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+FIVE = {"role": "assistant", "content": "5"}
+SHARED = [{"from": "human", "value": "2+2?"}, {"from": "gpt", "value": "4"}]
+
+
+@pytest.mark.parametrize(
+    ("record", "row"),
+    [
+        ({"conversations": SHARED}, {"prompt": CHAT[:1], "completion": "4"}),
+        ({"conversation": json.dumps(CHAT)}, {"prompt": CHAT[:1], "completion": "4"}),
+        ({"conversations": SHARED, "system": "be brief"}, {"prompt": [SAYS, CHAT[0]], "completion": "4"}),
+        (
+            {"conversations": SHARED[:1], "chosen": SHARED[1], "rejected": {"from": "gpt", "value": "5"}},
+            {"prompt": CHAT[:1], "chosen": "4", "rejected": "5"},
+        ),
+        ({"system_prompt": "be brief", "question": "2+2?", "response": "4"}, {"prompt": [SAYS, CHAT[0]]}),
+        (
+            {"system": "be brief", "question": "2+2?", "chosen": "4", "rejected": "5"},
+            {"prompt": [SAYS, CHAT[0]], "chosen": "4"},
+        ),
+        ({"messages": [SAYS, *CHAT], "system": "be brief"}, {"prompt": [SAYS, CHAT[0]], "completion": "4"}),
+        (
+            {"instruction": "2+2?", "output": "4", "system": "be brief", "history": [["hi", "ho"]]},
+            {"prompt": [SAYS, *TOLD, CHAT[0]], "completion": "4", "messages": [SAYS, *TOLD, *CHAT]},
+        ),
+        ({"prompt": "2+2?", "answer": 4, "history": list(TOLD)}, {"prompt": [*TOLD, CHAT[0]], "answer": "4"}),
+        ({"instruction": "i", "context": "c", "response": "r"}, {"prompt": "i\n\nc", "completion": "r"}),
+        ({"prompt": "2+2?", "messages": [*CHAT, *TOLD]}, {"prompt": [*CHAT, TOLD[0]], "completion": "ho"}),
+        (
+            {"prompt": "2+2?", "chosen": CHAT, "rejected": [CHAT[0], FIVE]},
+            {"prompt": "2+2?", "chosen": "4", "rejected": "5"},
+        ),
+        (
+            {"prompt": "2+2?", "chosen": [SAYS, *CHAT], "rejected": [SAYS, CHAT[0], FIVE]},
+            {"prompt": [SAYS, CHAT[0]], "chosen": "4", "rejected": "5"},
+        ),
+        ({"prompt": [SAYS, CHAT[0]], "completion": CHAT}, {"prompt": [SAYS, CHAT[0]], "completion": "4"}),
+        ({"prompt": CHAT[:1], "reward_model": {"style": "rule", "ground_truth": "4"}}, {"answer": "4"}),
+        ({"messages": CHAT, "tools": "[]"}, {"tools": []}),
+        (
+            {"messages": CHAT, "tools": [{"name": "f", "parameters": {"x": {"type": "string"}, "y": None}}]},
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"x": {"type": "string"}}}}]},
+        ),
+    ],
+)
+def test_forms_that_other_trainers_read(first, record, row):
+    found = first(record)
+    assert {name: found[name] for name in row} == row
+
+
+def test_an_answer_of_weight_0_is_not_learnt(first):
+    wrong = {"role": "assistant", "content": "5", "weight": 0}
+    row = first({"messages": [CHAT[0], wrong, *CHAT, CHAT[0], wrong]})
+    assert row["messages"] == [CHAT[0], wrong, *CHAT] and row["completion"] == "4", "nothing after the last to learn"
+    assert row["prompt"] == [CHAT[0], {"role": "assistant", "content": "5"}, CHAT[0]]
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({"messages": [CHAT[0], CHAT[1] | {"weight": 0}]}, "weight 0"),
+        ({"prompt": "p", "chosen": [CHAT[1] | {"weight": 0}], "rejected": "b"}, "'chosen' has the weight 0"),
+        ({"messages": [SAYS, *CHAT], "system": "be long"}, "'system' and a system message"),
+        ({"prompt": "p", "answer": "1", "history": [["hi"]]}, "'history'"),
+        ({"messages": [CHAT[1], *CHAT]}, "begin with an answer"),
+        ({"question": "q", "context": {"title": "t"}, "answer": "1"}, "'context'"),
+        ({"prompt": "Say it.", "chosen": "Say it. a", "rejected": "Say it. b"}, "begin with the prompt"),
+        ({"prompt": "p", "chosen": CHAT, "rejected": [CHAT[0], FIVE]}, "'chosen' has 2 messages"),
+        ({"messages": CHAT, "tools": [{"type": "function"}]}, "'tools' has no name"),
+        ({"prompt": "p", "answer": "1", "tools": "{"}, "'tools' is not valid JSON"),
+        ({"dialog": CHAT}, r"task\.source\.fields\.messages=dialog"),
+        ({"prompt": "nice \ud83d", "completion": "c"}, r"'prompt' has \\ud83d, half of a character"),
+        ({"messages": [CHAT[0], {"role": "assistant", "content": "\udc00"}]}, r"\\udc00"),
+        *(
+            ({"messages": CHAT, name: value}, rf"'{name}' would be left out.*task\.source\.ignore=\[{name}\]")
+            for name, value in {
+                "images": ["1.jpg"], "image": {"path": "1.jpg"}, "videos": ["1.mp4"], "audio": "1.wav",
+                "functions": [{"name": "f"}], "documents": ["d"], "chat_template_kwargs": {"a": 1},
+            }.items()
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_change_the_meaning_is_refused(first, record, told):
+    with pytest.raises(RowError, match=f"row 1: (?s:.*){told}"):
+        first(record)
+
+
+def test_what_a_user_has_ignored_is_left_out(first):
+    record = {"messages": [CHAT[0], CHAT[1] | {"timestamp": 3}], "images": ["1.jpg"]}
+    row = first(record, ignore=("timestamp", "images"))
+    assert row == {"prompt": CHAT[:1], "completion": "4"}
+
+
+def test_nested_fields_are_mapped(first):
+    record = {"ask": {"text": ["p", "q"]}, "extra.x": "7", "extra": {"x": "8", "y": "9"}}
+    row = first(record, fields={"prompt": "ask.text.1", "answer": "extra.x", "level": "extra.y"})
+    assert (row["prompt"], row["answer"], row["level"]) == ("q", "7", "9"), "a name with a dot comes first"
+    with pytest.raises(RowError, match=r"no field 'ask\.text\.2', which fields\.prompt names"):
+        first(record, fields={"prompt": "ask.text.2"})
+
+
+def test_json_arrays_and_tables(tmp_path):
+    """Rows are named as they are counted in each: items from 1, and a table's below its header."""
+    records = [{"prompt": f"p{i}, and\nmore", "answer": f"{i}"} for i in range(3)]
+    (tmp_path / "rows.json").write_text(json.dumps(records, indent=1))
+    (tmp_path / "lines.json").write_text("".join(json.dumps(record) + "\n" for record in records))
+    with (tmp_path / "rows.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file).writerows([["prompt", "answer"], *(record.values() for record in records)])
+    places = {}
+    for name in ("rows.json", "lines.json", "rows.csv"):
+        rows = FileSource(train=str(tmp_path / name), holdout=0).rows("train")
+        assert rows == records
+        places[name] = [row.place.rpartition(" ")[2] for row in rows]
+    assert places == {"rows.json": ["1", "2", "3"], "lines.json": ["1", "2", "3"], "rows.csv": ["2", "3", "4"]}
+
+
+def test_rows_held_out_do_not_change_the_places_of_others(tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{"prompt": f"p{i}"} for i in range(1, 61)])
+    rows = [row for split in ("train", "test") for row in FileSource(train=path).rows(split)]
+    assert len(rows) == 60 and all(row.place == f"{path}, row {row['prompt'][1:]}" for row in rows)
 
 
 def test_gsm8k_answers_become_an_answer_and_a_demonstration(first):
@@ -93,12 +218,15 @@ def test_fields_are_mapped(first):
         ('{"prompt": "p"\n', r"not valid JSON"),
         ('["p"]\n', r"list instead of a JSON object"),
         ("[" * 100_000 + "\n", r"not valid JSON"),
-        ({"text": "p"}, r"no prompt among its fields \('text'\): map one, as in fields.prompt=question"),
+        ({"text": "p"}, r"no prompt among its fields \('text'\): map one, as in task.source.fields.prompt=question"),
         ({"prompt": "  "}, r"the prompt is empty"),
         ({"prompt": None, "answer": "1"}, r"no prompt among its fields"),
         ({"prompt": 3}, r"'prompt' must be text or a list of messages"),
         ({"prompt": CHAT}, r"must end with a message that the assistant answers"),
-        ({"prompt": [{"role": "robot", "content": "x"}]}, r"lacks a 'role' of system, user, assistant, tool"),
+        (
+            {"prompt": [{"role": "robot", "content": "x"}]},
+            r"role 'robot' and needs a 'role' of system, user, assistant, tool",
+        ),
         ({"messages": [{"role": "user", "content": ""}]}, r"the user's message in 'messages' is empty"),
         (
             {"messages": [CHAT[0], CHAT[1] | {"tool_calls": [{"name": "sum"}]}]},
@@ -162,6 +290,13 @@ def test_files_of_all_kinds_hold_the_same(tmp_path):
         ("half.jsonl.gz", gzip.compress(b'{"prompt": "p"}\n' * 9999, mtime=0)[:60], "not a whole gzip file"),
         ("not.jsonl.gz", b"plain", "not a whole gzip file"),
         ("not.parquet", b"plain", "not a parquet file"),
+        ("cut.json", b'[{"prompt": "p"},', "not a JSON array"),
+        ("number.json", b"[3]", "row 1: int instead of a JSON object"),
+        ("twice.csv", b"prompt,prompt\np,q\n", "'prompt' stands twice"),
+        ("short.csv", b"prompt,answer\np\n", "row 2: 1 cells, and 2 in the first row"),
+        ("latin.csv", "prompt\né\n".encode("latin-1"), "no text in UTF-8"),
+        ("open.csv", b'prompt\n"p', "not a CSV file"),
+        ("empty.csv", b"", "no rows"),
         ("latin.jsonl", '{"prompt": "é"}\n'.encode("latin-1"), "row 1: not valid JSON"),
     ],
 )
@@ -173,8 +308,8 @@ def test_files_that_are_not_what_they_seem(tmp_path, name, content, message):
 
 
 def test_names_that_are_neither_files_nor_data_sets():
-    with pytest.raises(ValueError, match=r"rows of 'data.csv': name a file that ends in"):
-        FileSource(train="data.csv")
+    with pytest.raises(ValueError, match=r"rows of 'data.txt': name a file that ends in"):
+        FileSource(train="data.txt")
     with pytest.raises(ValueError, match="holdout -1"):
         FileSource(train="a.jsonl", holdout=-1)
 

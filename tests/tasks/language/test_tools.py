@@ -13,6 +13,7 @@ from gaitway_tasks.language.tools import (
     MAX_RESULT_CHARS,
     TOOLS,
     Tool,
+    ToolWarning,
     calculator,
     call_tools,
     find_calls,
@@ -201,6 +202,54 @@ def test_a_function_is_a_tool_with_a_schema():
     assert "pieces" in call_tools([tool], asked.replace("count", "pieces"))
     with pytest.raises(ValueError, match="docstring"):
         Tool(lambda text: text)
+
+
+def square(n: int) -> str:
+    """The square of a whole number."""
+    return str(n * n)
+
+
+@pytest.mark.parametrize(
+    ("given", "reply"),
+    [
+        ('{"n": 4}', "16"),
+        ('{"n": "44"}', "1936"),
+        ('{"x": 4}', "16"),
+        ("4", "16"),
+        ('"4"', "16"),
+        ("null", "error: n must be a whole number, not null"),
+        ('{"n": null}', "error: n must be a whole number, not null"),
+        ('"{4"', 'error: n must be a whole number, not "{4"'),
+        ("{}", "error: missing a required argument: 'n'; the arguments are n"),
+    ],
+)
+def test_arguments_are_converted_or_answered(given, reply):
+    assert call_tools([Tool(square)], f'<tool_call>{{"name": "square", "arguments": {given}}}</tool_call>') == reply
+
+
+def test_a_bare_input_is_converted_too():
+    assert call_tools([Tool(square)], "<tool>square: 4</tool>") == "16"
+
+
+def test_whatever_a_tool_raises_is_a_reply_and_a_warning():
+    """The model may have caused it, and the tool may be broken."""
+
+    def stock(item: str) -> str:
+        """Pieces in stock."""
+        return {"nut": "3"}[item]
+
+    assert call_tools([Tool(stock)], "<tool>stock:nut</tool>") == "3"
+    with pytest.warns(ToolWarning, match="'stock' raised KeyError: 'bolt'"):
+        assert call_tools([Tool(stock)], "<tool>stock:bolt</tool>") == "error: KeyError: 'bolt'"
+
+
+def test_half_an_emoji_of_a_model_is_a_whole_character_in_the_reply():
+    def echo(text: str) -> str:
+        """The same."""
+        return text
+
+    answer = '<tool_call>{"name": "echo", "arguments": {"text": "a\\ud83d"}}</tool_call>'
+    assert call_tools([Tool(echo)], answer) == "a?"
 
 
 AS_A_PATTERN = re.compile(r"<tool>\s*(\w+)\s*:(.*?)</tool>|<tool_call>(.*?)</tool_call>", re.DOTALL)

@@ -10,10 +10,10 @@ from gaitway_language.world import TextWorld
 from gaitway_tasks.language.env import ToolEnv, Turn
 from gaitway_tasks.language.gyms import GymnasiumSource
 from gaitway_tasks.language.score import score
-from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.spec import LanguageTask, TextReward
 from gaitway_tasks.language.tasks import get_language_task
 
-from gaitway.domains.texts.evaluate import _vote, evaluate
+from gaitway.domains.texts.evaluate import Evaluation, _vote, evaluate
 from gaitway.domains.texts.optimum import optimum
 
 CALL, SHRUG = "call 3", "no answer"
@@ -46,6 +46,26 @@ def test_what_a_tool_wrote_is_neither_length_nor_answer():
     assert CALL in answer.text and "7" in answer.text and answer.text.endswith(SHRUG)
     assert answer.tokens == len(conversation.answer(CALL) + conversation.answer(SHRUG))
     assert answer.last_turn == SHRUG and _vote(answer) is None
+
+
+def half_judged(prompts, completions, *, level, **columns):
+    """Right at level 1, wrong at level 2, and silent at level 3."""
+    return [{1: 1.0, 2: 0.0, 3: None}[number] for number in level]
+
+
+def test_answers_without_an_opinion_are_neither_right_nor_wrong(tmp_path):
+    rows = [{"prompt": "how many ?", "level": level} for level in (3, 1, 2, 1)]
+    task = get_language_task("arithmetic").replace(rewards={"correctness": TextReward(func=half_judged)})
+    conversation = Conversation(build_tokenizer([f"{CALL} {SHRUG} how many ?"]))
+    world = TextWorld(
+        task, conversation, Walking(conversation), Sampling(max_tokens=60), functools.partial(score, task), seed=0
+    )
+    found = evaluate(world, rows, model="", steps=0, samples=2)
+    assert [problem.greedy.is_right for problem in found.problems] == [None, True, False, True]
+    assert found.measures["greedy accuracy"].value == found.measures["sampled accuracy"].value == pytest.approx(2 / 3)
+    assert found.failures == [found.problems[2]] and set(found.levels) == {"1", "2"}
+    found.save(tmp_path / "a.json")
+    assert "NaN" not in (tmp_path / "a.json").read_text() and Evaluation.load(tmp_path / "a.json") == found
 
 
 class Walking:

@@ -6,6 +6,7 @@ from gaitway_agents.registry import TEXTS
 from gaitway_language.model import build_model, save_model
 from gaitway_language.options import TinyModel
 from gaitway_language.tokenizer import build_tokenizer
+from gaitway_tasks.language.rows import RowError
 
 from gaitway.config.train_config import resolve
 from gaitway.config.tree import to_tree
@@ -98,3 +99,37 @@ def test_what_does_not_fit_is_trained_with_less_memory(tmp_path, monkeypatch, ca
         assert found.agent.optimizer.chunk_size == size and not found.agent.optimizer.offload
         assert found.language.gradient_checkpointing == checkpointing
         assert f"agent.optimizer.chunk_size={size}" in capsys.readouterr().out
+
+
+def test_an_answer_by_another_name_is_rewarded(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "one two", "gold": {"truth": "3"}}\n' * 20)
+    config = resolve(
+        str(rows), agent="grpo", options={"model": "tiny"}, overrides=["task.source.fields={answer: gold.truth}"]
+    )
+    assert config.task.rewards.keys() == {"correctness", "format"}
+    assert {row["answer"] for row in config.task.source.rows("train")} == {"3"}
+
+
+def test_only_what_an_agent_learns_must_fit_and_a_message_names_the_row_of_the_file(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    lines = ['{"prompt": "one two", "answer": "3", "completion": "three"}'] * 40
+    lines[14] = lines[0].replace("three", " ".join(["three"] * 30))
+    rows.write_text("\n".join(lines))
+    overrides = ["task.max_prompt_tokens=64", "task.max_completion_tokens=12", "device=cpu"]
+
+    def examined(agent):
+        config = resolve(str(rows), agent=agent, options={"model": "tiny"}, overrides=overrides)
+        return config.domain.preflight(config)
+
+    assert examined("grpo").task.name == "rows"
+    with pytest.raises(RowError, match=r"rows\.jsonl, row 15: its completion has 31 tokens.*max_completion_tokens=12"):
+        examined("sft")
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rows.txt", "a file"), ("rows", "a folder")])
+def test_a_file_that_is_no_file_of_rows_is_told_from_a_name(tmp_path, name, kind):
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows.txt").write_text("")
+    with pytest.raises(ConfigError, match=rf"{name} is {kind}, and no task: .*\.jsonl, .*\.csv or \.parquet"):
+        resolve(str(tmp_path / name), agent="sft", options={"model": "tiny"})
