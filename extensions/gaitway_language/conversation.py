@@ -30,16 +30,22 @@ class ConversationError(UserError):
     """Messages that cannot be put into tokens; the message names them and the fix."""
 
 
-def tells_tools(tokenizer: Any, tools: Sequence[Mapping[str, Any]], template: Mapping[str, Any] | None = None) -> bool:
-    """True if a tokeniser's chat template describes tools to the model by itself, and has them called in a form that
-    is read.
+def tells_tools(tokenizer: Any) -> bool:
+    """True if a tokeniser's chat template describes tools to the model by itself."""
+    return "tools" in (tokenizer.chat_template or "")
 
-    ``tools`` are their schemas, ``template`` further variables of the chat template. The form is that of the calls
-    which the template writes itself.
+
+def calls_are_read(
+    tokenizer: Any, tools: Sequence[Mapping[str, Any]], template: Mapping[str, Any] | None = None
+) -> bool:
+    """True if a chat template that :func:`tells_tools` has them called in a form that is read, that of the calls which
+    it writes itself.
+
+    ``tools`` are their schemas, ``template`` further variables of the chat template.
     """
     from jinja2 import TemplateError
 
-    if "tools" not in (tokenizer.chat_template or ""):
+    if not tells_tools(tokenizer):
         return False
     for schema in tools:
         name, wanted = schema["function"]["name"], dict.fromkeys(schema["function"]["parameters"]["properties"], ANSWER)
@@ -70,7 +76,7 @@ class Conversation:
     """Turns prompts, answers and what environments reply into tokens.
 
     ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
-    of the model's generation config. ``tools`` are schemas of tools, for a chat template that :func:`tells_tools`.
+    of the model's generation config. ``tools`` are schemas of tools, for a chat template whose :func:`calls_are_read`.
     ``prefill`` begins the first answer to every prompt, such as "<think>", in the model's place. ``template`` are
     further variables of the chat template, such as ``{"enable_thinking": False}``.
     """

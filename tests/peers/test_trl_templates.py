@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from gaitway_language.conversation import Conversation, ConversationError, tells_tools
+from gaitway_language.conversation import Conversation, ConversationError, calls_are_read
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.answers import has_format
 from gaitway_tasks.language.tasks import get_language_task
@@ -56,7 +56,7 @@ def test_models_are_told_to_call_tools_in_a_form_that_is_read(tokenizer):
     """Either the template's own calls are read back, or the tools are described in our words, or it is refused."""
     name = tokenizer.name_or_path
     task = get_language_task("arithmetic").replace(tools=("calculator",), max_turns=2)
-    native = tells_tools(tokenizer, [TOOLS["calculator"].schema])
+    native = calls_are_read(tokenizer, [TOOLS["calculator"].schema])
     assert native == ("tools" in tokenizer.chat_template and not name.startswith(OWN_WORDS))
     try:
         conversation = make_conversation(task, tokenizer)
