@@ -134,10 +134,10 @@ def _last_result(text: str) -> str | None:
     if letters:
         return str(letters[-1])
     mathematics, end = _last_mathematics(tail)
-    found = numbers(plain_number(tail))
-    if mathematics and not (found and (numbers(plain_number(tail[end:])) or not re.search(r"\d", mathematics))):
+    found = last_number(tail)
+    if mathematics and not (found and (last_number(tail[end:]) or not re.search(r"\d", mathematics))):
         return mathematics
-    return found[-1] if found else None
+    return found
 
 
 def last_mathematics(text: str) -> str | None:
