@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from gaitway_files.errors import UserError
+from gaitway_tasks.language.tools import END_CALL, Call, read_calls
 
 Message = Mapping[str, Any]
 Schemas = Sequence[Mapping[str, Any]]
@@ -22,6 +23,9 @@ ANSWER = "@@answer@@"
 """Stands for an answer where a template is asked what it writes around one."""
 
 
+_OPENED = re.compile(r"([<\[])[\w:]+[>\]]\s*$")
+
+
 class ConversationError(UserError):
     """Messages that cannot be put into tokens; the message names them and the fix."""
 
@@ -31,11 +35,48 @@ def tells_tools(tokenizer: Any) -> bool:
     return "tools" in (tokenizer.chat_template or "")
 
 
+def calls_are_read(
+    tokenizer: Any, tools: Sequence[Mapping[str, Any]], template: Mapping[str, Any] | None = None
+) -> bool:
+    """True if a chat template that :func:`tells_tools` has them called in a form that is read, that of the calls which
+    it writes itself.
+
+    ``tools`` are their schemas, ``template`` further variables of the chat template.
+    """
+    from jinja2 import TemplateError
+
+    if not tells_tools(tokenizer):
+        return False
+    for schema in tools:
+        name, wanted = schema["function"]["name"], dict.fromkeys(schema["function"]["parameters"]["properties"], ANSWER)
+        called = {"type": "function", "id": "call00000", "function": {"name": name, "arguments": wanted}}
+        messages = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": "", "tool_calls": [called]},
+        ]
+        try:
+            text = tokenizer.apply_chat_template(messages, tools=list(tools), tokenize=False, **(template or {}))
+        except (TemplateError, TypeError):  # it has no calls
+            return False
+        if not any((call.name, call.given) == (name, wanted) for call in _calls_in(str(text))):
+            return False
+    return True
+
+
+def _calls_in(text: str) -> list[Call]:
+    """Calls in a conversation: those up to the last end of one, or the JSON of its last lines."""
+    end = text.rfind(END_CALL)
+    if end >= 0:
+        return list(read_calls(text[: end + len(END_CALL)]))
+    last = text[text.rfind('{"name"') :]
+    return list(read_calls(last[: last.rfind("}") + 1]))
+
+
 class Conversation:
     """Turns prompts, answers and what environments reply into tokens.
 
     ``system`` is said before prompts that bring no such message. ``stops`` are further tokens that end an answer, those
-    of the model's generation config. ``tools`` are schemas of tools, for a chat template that :func:`tells_tools`.
+    of the model's generation config. ``tools`` are schemas of tools, for a chat template whose :func:`calls_are_read`.
     ``prefill`` begins the first answer to every prompt, such as "<think>", in the model's place. ``template`` are
     further variables of the chat template, such as ``{"enable_thinking": False}``.
     """
@@ -213,6 +254,9 @@ class Conversation:
         before = self._render([asked, {"role": "assistant", "content": ANSWER}]).partition(ANSWER)[0]
         prompt = self._render([asked], generate=True)
         opening = prompt.removeprefix(before) if prompt.startswith(before) else ""
+        opened = _OPENED.search(prompt)
+        if not opening and opened and opened[0].strip().replace(opened[1], f"{opened[1]}/") in before:
+            opening = opened[0]  # a template that writes thoughts into every answer closes them there
         return "" if "</" in opening else opening  # what is closed already is not the model's to go on with
 
     def _first_special(self, tokens: Sequence[int]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gaitway_agents.registry import TEXTS, Algorithm
 from gaitway_language import data
-from gaitway_language.conversation import Conversation, tells_tools
+from gaitway_language.conversation import Conversation, calls_are_read
 from gaitway_language.curriculum import Curriculum
 from gaitway_language.model import stop_tokens
 from gaitway_language.world import prompt_tokens
@@ -70,7 +70,8 @@ def make_conversation(task: LanguageTask, tokenizer: Any, model: Any = None, pre
     ``model`` says by its configuration what else ends its answers; ``prefill`` begins each of them.
     """
     tools = getattr(task.new_environment(), "tools", ())
-    native = [tool.schema for tool in tools] if tells_tools(tokenizer) else []
+    schemas = [tool.schema for tool in tools]
+    native = schemas if calls_are_read(tokenizer, schemas, task.chat_template_kwargs) else []
     told = [text for text in (task.system_prompt, tool_prompt(tools) if tools and not native else "") if text]
     conversation = Conversation(
         tokenizer, "\n\n".join(told), stop_tokens(model), native, prefill, task.chat_template_kwargs

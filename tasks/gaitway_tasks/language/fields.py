@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .answers import MAX_ANSWER_CHARS, final_answer, with_tags
+from .answers import ANSWER, MAX_ANSWER_CHARS, boxed, has_box, tagged, with_tags
 from .messages import Messages, is_empty, is_written, messages_of, parsed, plain
 from .rows import FieldError, PlacedRow, RowError
 
@@ -49,7 +49,7 @@ def to_row(record: Mapping[str, Any], fields: Mapping[str, str], where: str, ign
     _check_columns(row, where)
     _split_conversations(row, where)
     _split_gsm8k(row)
-    _split_solution(row)
+    _split_solution(row, where)
     if row.get("prompt") is None:
         raise FieldError(_no_prompt(record, where))
     row["prompt"] = _prompt(row["prompt"], where)
@@ -229,18 +229,30 @@ def _split_gsm8k(row: dict[str, Any]) -> None:
     answer = row.get("answer")
     if isinstance(answer, str) and "####" in answer:
         worked, _, result = answer.rpartition("####")
-        row["answer"] = result.strip()
+        row["answer"] = result.strip().partition("\n")[0].strip()
         worked = _GSM8K_NOTE.sub("", worked).strip()
         if "completion" not in row and worked and row["answer"]:
             row["completion"] = with_tags(worked, row["answer"], space="\n")
 
 
-def _split_solution(row: dict[str, Any]) -> None:
+def _split_solution(row: dict[str, Any], where: str) -> None:
     """MATH's solutions are worked, with the result in a box."""
     solution = row.get("solution")
-    if "answer" not in row and isinstance(solution, str) and "\\boxed" in solution:
-        row["answer"] = final_answer(solution) or ""
+    if "answer" not in row and isinstance(solution, str) and has_box(solution):
+        row["answer"] = _boxed(solution, "solution", where)
         row.setdefault("completion", solution)
+
+
+def _boxed(text: str, name: str, where: str) -> str:
+    """The result in the box of a text; a row whose box cannot be read is refused, since any other result is a guess."""
+    found = boxed(text)
+    if found is None:
+        box = text[max(text.rfind("\\boxed"), text.rfind("\\fbox")) :][:80]
+        raise RowError(
+            f"{where}: the box of {name!r} cannot be read: {box!r}. Write the result as \\boxed{{...}}, at most "
+            f"{MAX_ANSWER_CHARS} characters, or name the field that holds it with fields.answer"
+        )
+    return found
 
 
 def _prompt(value: Any, where: str) -> str | Messages:
@@ -403,7 +415,11 @@ def _check_characters(row: Mapping[str, Any], where: str) -> None:
 
 
 def _answer(value: Any, where: str) -> str:
-    answer = str(value).strip() if isinstance(value, str | int | float) else ""
+    answer = str(value).strip() if isinstance(value, str | int | float) and value == value else ""
+    if has_box(answer):
+        answer = _boxed(answer, "answer", where)
+    elif ANSWER in answer:
+        answer = tagged(answer).strip()
     if not answer:
         raise RowError(f"{where}: the answer {value!r} is no text or number: fill it or leave the row out")
     if len(answer) > MAX_ANSWER_CHARS:

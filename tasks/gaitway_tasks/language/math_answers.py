@@ -19,11 +19,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from gaitway_files.errors import NotDone
+
+from gaitway_tasks.language.mathematics import as_text, chosen, plain, rewritten, upright
+from gaitway_tasks.language.written_numbers import in_words, last_in_words, number, plain_number
 
 CPU_LIMIT = 2.0
 """Processor time for one comparison [s]; an answer that takes longer is wrong."""
@@ -31,13 +33,12 @@ WALL_LIMIT = 60.0
 """Waiting time for one comparison, or for the process to start, whatever else the machine does [s]."""
 MEMORY_LIMIT = 2 << 30
 """Address space of the process that compares [bytes]."""
+EXACT = 1000
+"""Digits within which values without decimals must agree: 2^-98 is not 2^-99."""
 
-_NUMBER = re.compile(r"[-+]?(?:\d{1,60}(?:\.\d{0,60})?|\.\d{1,60})(?:/\d{1,60})?%?")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?:\D|$))")
-_UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm)\{([^{}]*)\}")
-_WORDS = re.compile(r"[^\d\\^_{}()\[\]+*/=<>|]*")
-_IN_WORDS = re.compile(rf"(?:[^\W\d_]|[\s=:.,€£])*?({_NUMBER.pattern})(?:[^\W\d_]|[\s.,€£])*")
-_UNFINISHED = re.compile(r"\d\s*(?:[-+*×·÷]|\\times(?!\s*10\b)|\\cdot(?!\s*10\b)|\\div|\s)\s*\d")
+_WORDS = re.compile(r"[^\d\\^_{}()\[\]+*/=<>|√∞∅∪∩π]*")
+_BASE = re.compile(r"[\dA-F]+_\{?(\d+)\}?")
+_UNFINISHED = re.compile(r"\d\s*(?:[-+*×·÷]|\\times|\\cdot|\\div|\s|\\[,;:! ]|\\q?quad|~)[\s\\,]*\d")
 _MONSTROUS = re.compile(
     r"\d{61}"
     r"|\^\s*[{(]*\s*[-+]?\d{4}"  # an exponent of four digits
@@ -56,54 +57,42 @@ def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """True for each pair (answer, gold) whose answer means the gold one.
 
     Where gold is a number, the answer must be one too, with words around it at most: what still has to be worked out,
-    such as "7 + 5", is not 12. Anything that math-verify cannot read, or not within ``CPU_LIMIT``, is wrong.
+    such as "7 + 5", is not 12. Anything else is for math-verify to say, of the answer as it stands and as
+    :func:`~gaitway_tasks.language.mathematics.rewritten`. What it cannot read within ``CPU_LIMIT`` is wrong.
     """
-    return [_equal(plain(answer), plain(gold)) for answer, gold in pairs]
-
-
-def plain(answer: str) -> str:
-    """An answer without what never changes its meaning: spaces, dollars, a final stop, upright type, commas."""
-    answer = _UPRIGHT.sub(r"\1", answer).strip().removesuffix(".").replace("{,}", ",")
-    answer = answer.replace("\\$", "").replace("$", "")
-    return " ".join(_THOUSANDS.sub("", answer).split())
-
-
-def number(answer: str) -> Fraction | None:
-    """The value of a plain number, fraction or percentage (50% is 1/2); None for anything else."""
-    if not _NUMBER.fullmatch(answer):
-        return None
-    top, _, bottom = answer.removesuffix("%").partition("/")
-    try:
-        value = Fraction(Decimal(top)) / Fraction(bottom or 1)
-    except (InvalidOperation, ZeroDivisionError):
-        return None
-    return value / 100 if answer.endswith("%") else value
+    return [_equal(answer, gold) for answer, gold in pairs]
 
 
 def _equal(answer: str, gold: str) -> bool:
-    if not answer or not gold:
+    said, wanted = plain(answer), plain(gold)
+    if not said or not wanted:
         return False
-    if answer.casefold() == gold.casefold():
+    if as_text(said) == as_text(wanted) or chosen(said) == wanted:
         return True
-    wanted = number(gold)
-    if wanted is not None:
-        alone = _IN_WORDS.fullmatch(answer)
-        if alone:
-            return _same_number(alone.group(1), gold)
-        if _UNFINISHED.search(answer):
-            return False
-    if _WORDS.fullmatch(answer) or _WORDS.fullmatch(gold) or monstrous(answer):
+    if len({base[1] for text in (said, wanted) if (base := _BASE.fullmatch(text))}) > 1:
         return False
-    return _verify(answer, gold)
+    spoken, told = plain_number(upright(said)), plain_number(upright(wanted))
+    alone, alone_gold = in_words(spoken), in_words(told)
+    if alone and alone_gold:
+        same = alone.same(alone_gold)
+        if same or not _ambiguous(told):
+            return same
+    elif number(told) is not None:
+        last = last_in_words(spoken)
+        if last or _UNFINISHED.search(said.rpartition("=")[2]):
+            return bool(last and alone_gold and last.same(alone_gold))
+    pairs = dict.fromkeys(((said, wanted), (rewritten(answer), rewritten(gold))))
+    return any(not _beyond(*pair) and _verify(*pair) for pair in pairs)
 
 
-def _same_number(answer: str, gold: str) -> bool:
-    first, second = number(answer), number(gold)
-    if first is None or second is None:
-        return False
-    if answer.endswith("%") != gold.endswith("%"):  # 50 % is written both 50 and 0.5
-        return first == second or number(answer.removesuffix("%")) == number(gold.removesuffix("%"))
-    return first == second
+def _ambiguous(gold: str) -> bool:
+    """True for a fraction, which has decimals without end, and for 3,5, which may be two numbers."""
+    return "/" in gold or ("," in gold and number(gold) is None)
+
+
+def _beyond(answer: str, gold: str) -> bool:
+    """True for what math-verify must not be asked: words are no products of letters."""
+    return bool(_WORDS.fullmatch(answer) or _WORDS.fullmatch(gold)) or monstrous(answer)
 
 
 def monstrous(answer: str) -> bool:
@@ -190,7 +179,7 @@ class _OutOfTime(BaseException):
 
 def _serve() -> None:
     """Compare the pairs on standard input, one JSON list a line, until it ends."""
-    from math_verify import parse, verify
+    from math_verify import LatexExtractionConfig, parse, verify
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -204,13 +193,20 @@ def _serve() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (hard, resource.RLIM_INFINITY))
         try:
             signal.setitimer(signal.ITIMER_PROF, CPU_LIMIT)
-            read = [parse(f"${text}$", parsing_timeout=None) for text in (gold, answer)]
+            read = [parse(f"${text}$", [LatexExtractionConfig()], parsing_timeout=None) for text in (gold, answer)]
             same = bool(verify(*read, timeout_seconds=None))
+            if same and all(map(_is_exact, (value for values in read for value in values))):
+                same = bool(verify(*read, numeric_precision=EXACT, timeout_seconds=None))
         except (Exception, _OutOfTime):
             same = False
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         print("true" if same else "false", flush=True)
+
+
+def _is_exact(value: Any) -> bool:
+    """True for a text, and for mathematics of whole numbers alone: no decimals, no variables."""
+    return isinstance(value, str) or not (value.free_symbols or any(atom.is_Float for atom in value.atoms()))
 
 
 def _interrupt(signum: int, frame: object) -> None:

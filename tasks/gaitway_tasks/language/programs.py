@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gaitway_files.errors import UserError
 
-from .answers import tagged
+from .answers import END_THINK, tagged
 from .sandbox import Limits, run_python
 
 Test = str | Mapping[str, str]
@@ -24,7 +24,14 @@ reads, and ``output``, what it must print for it."""
 
 MAX_PROGRAM_CHARS = 50_000
 
-_FENCED = re.compile(r"```(?:python3?|py)?[ \t]*\r?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_MAX_CHARS_READ = 4 * MAX_PROGRAM_CHARS
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_PYTHON = re.compile(r"\W*(?:i?python|py)[\d.]*(?![A-Za-z-])", re.IGNORECASE)
+_STATEMENT = re.compile(
+    r"^[ \t]*(?:(?:def|class|import|from|for|while|if|with|try|return|async|@\w+)\b|[A-Za-z_][\w.]*\(|"
+    r"[A-Za-z_][\w.,\[\] ]*[-+*/]?=[^=])",
+    re.MULTILINE,
+)
 
 # The tests are read only after the program has run, and a verdict counts only with the key that comes with them: a
 # program that prints or exits cannot pass. One that searches the interpreter's memory for the key could.
@@ -73,10 +80,78 @@ def code(
 
 
 def find_program(completion: str) -> str | None:
-    """The last fenced block of Python in an answer, or else what its last answer tags hold; None without either."""
-    fenced = _FENCED.findall(completion)
-    found = fenced[-1] if fenced else tagged(completion)
-    return found if found.strip() and len(found) <= MAX_PROGRAM_CHARS else None
+    """The program that an answer gives after its thoughts, or else within them; None without one.
+
+    It is the last fenced block of Python, without one the last of no language that has a statement, or else what the
+    last answer tags hold.
+    """
+    for text in dict.fromkeys((completion.rpartition(END_THINK)[2], completion)):
+        blocks = [(language, block) for language, block in fenced(text) if block.strip()]
+        python = [block for language, block in blocks if _PYTHON.match(language)]
+        untold = [block for language, block in blocks if not language]
+        stated = [block for block in untold if _STATEMENT.search(block)]
+        found = (python or stated or untold or [tagged(text)])[-1]
+        if found.strip():
+            return found if len(found) <= MAX_PROGRAM_CHARS else None
+    return None
+
+
+def fenced(text: str) -> list[tuple[str, str]]:
+    """Language and content of the fenced blocks in the last 200,000 characters of a text, as CommonMark has them.
+
+    Unlike there, text may stand before the first fence and after the last, a fence that names Python begins a block
+    even in one that was not closed, and a fence at the end of a line of code closes where no other does.
+    """
+    blocks: list[tuple[str, str]] = []
+    block: _Block | None = None
+    for line in text[-_MAX_CHARS_READ:].splitlines(keepends=True):
+        rest = line
+        if block is not None:
+            fence = _FENCE.match(line, _indentation(line))
+            outer = fence is None or _indentation(line) > block.indentation + 3
+            if fence is None or outer or not (block.closes(fence, line) or _PYTHON.match(line, fence.end())):
+                block.lines.append(line)
+                continue
+            if block.closes(fence, line):
+                blocks.append((block.language, block.content()))
+                rest = line[fence.end() :]
+            block = None
+        block = _opened(rest)
+    if block is not None:
+        code, fence_found, _ = block.content().partition(block.fence)
+        blocks += [(block.language, code)] if fence_found else []
+    return blocks
+
+
+@dataclass
+class _Block:
+    """A block that a fence has begun."""
+
+    fence: str
+    language: str
+    indentation: int
+    lines: list[str] = field(default_factory=list)
+
+    def closes(self, fence: re.Match[str], line: str) -> bool:
+        """True for a fence at the start of a line that ends the block: as long as its own, and no language after it."""
+        return fence.group().startswith(self.fence) and not line[fence.end() : fence.end() + 1].isalpha()
+
+    def content(self) -> str:
+        """Lines of the block without the indentation of its fence."""
+        return "".join(line[min(self.indentation, _indentation(line)) :] for line in self.lines)
+
+
+def _opened(line: str) -> _Block | None:
+    """The block that begins at the end of a line; fences in pairs are code within the line."""
+    fences = list(_FENCE.finditer(line)) if "```" in line or "~~~" in line else []
+    if len(fences) % 2 == 0:
+        return None
+    fence = fences[-1]
+    return _Block(fence.group(), line[fence.end() :].strip(), _indentation(line) if fence is fences[0] else 0)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
 
 
 class _Budget:

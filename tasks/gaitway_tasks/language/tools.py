@@ -1,7 +1,9 @@
 """Tools that a model may call in the middle of an answer.
 
-An answer that ends with ``<tool>name: input</tool>``, or with the calls of Qwen's and Hermes' chat templates
-(``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, one or several), gets the result as a reply.
+An answer that ends with ``<tool>name: input</tool>``, or with calls as the chat templates of models prescribe them, one
+or several, gets the result as a reply. Between ``<tool_call>`` and ``</tool_call>`` these are JSON with a name and
+``arguments`` or ``parameters`` (Qwen, Hermes), ``<function=name><parameter=...>`` (Qwen 3.5 and later, Nemotron 3) or a
+name and ``<arg_key>`` (GLM); Llama's stand alone as JSON.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ from typing import Any
 from gaitway_files.errors import NotDone, UserError
 from gaitway_files.reading import SENTENCE, printable
 
+from .answers import END_THINK
 from .arguments import arguments_for, schema_of
 from .sandbox import Limits, run_python
 
 TOOL, END_TOOL = "<tool>", "</tool>"
 END_CALL = "</tool_call>"
+PYTHON_TAG = "<|python_tag|>"
+"""Token with which Llama may begin a call."""
 MAX_CALLS = 16
 """Calls of one answer that are made."""
 MAX_SECONDS = 15.0
@@ -113,18 +118,16 @@ class Tool:
 
 def call_tools(tools: Sequence[Tool], answer: str) -> str | None:
     """Replies of the tools to the calls at the end of an answer; None if there are none."""
-    if not tools or not answer.rstrip().endswith((END_TOOL, END_CALL)):
-        return None
     results: list[str] = []
     begin = time.monotonic()
-    for number, call in enumerate(find_calls(answer)):
+    for number, call in enumerate(read_calls(answer) if tools else ()):
         if number == MAX_CALLS:
             results.append(f"error: only the first {MAX_CALLS} calls of an answer are made")
             break
         if time.monotonic() - begin > MAX_SECONDS:
             results.append(f"error: the calls of an answer may take {MAX_SECONDS:g} s")
             break
-        results.append(_call(*_named(call), tools))
+        results.append(_call(call, tools))
     return "\n".join(results) or None
 
 
@@ -177,6 +180,22 @@ TOOLS = {
 """Built-in tools, by name."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """A tool's name, empty where none can be read, and its input."""
+
+    name: str
+    given: Any
+
+
+def read_calls(answer: str) -> Iterator[Call]:
+    """Calls at the end of an answer, in order."""
+    if answer.rstrip().endswith((END_TOOL, END_CALL)):
+        yield from map(_named, find_calls(answer))
+    else:
+        yield from _bare_calls(answer.rpartition(END_THINK)[2].strip().removeprefix(PYTHON_TAG).strip())
+
+
 def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
     """Name and input of each complete call in an answer, in order; the name is None where the input is JSON with both.
 
@@ -197,36 +216,74 @@ def find_calls(answer: str) -> Iterator[tuple[str | None, str]]:
         position = found + len(end)
 
 
-def _named(call: tuple[str | None, str]) -> tuple[str, Any]:
-    """Name and input of a call, those of a JSON one read from it; no name if they cannot be."""
+def _named(call: tuple[str | None, str]) -> Call:
+    """A call with its name and input; no name if they cannot be read."""
     name, text = call
+    text = text if name else text.strip()
     if name is not None:
-        return name, text
-    try:
-        found: Any = json.loads(text)
-        return str(found["name"]), _unpacked(found["arguments"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return "", text
+        return Call(name, text)
+    if text.startswith("<function="):
+        named, closed, body = text.removeprefix("<function=").partition(">")
+        return Call(named.strip() if closed else "", _arguments(body, "<parameter=", ">", "</parameter>"))
+    if re.match(r"[A-Za-z_]", text):
+        named, key, body = text.partition("<arg_key>")
+        given = _arguments(key + body, "<arg_key>", "</arg_key>", "</arg_value>")
+        return Call(named.strip(), {name: text.partition("<arg_value>")[2] for name, text in given.items()})
+    return _of_json(_json(text)) or Call("", text)
 
 
-def _unpacked(given: Any) -> Any:
-    """Arguments that a model wrote as JSON within JSON."""
-    if not (isinstance(given, str) and given.lstrip().startswith("{")):
-        return given
+def _arguments(text: str, begin: str, between: str, end: str) -> dict[str, str]:
+    """Arguments by name, each from ``begin`` its name to ``between`` its value to ``end``; looks at each part once."""
+    given = {}
+    for part in text.split(begin)[1:]:
+        name, _, value = part.partition(between)
+        value, closed, _ = value.partition(end)
+        if closed:
+            given[name.strip()] = value.removeprefix("\n").removesuffix("\n")
+    return given
+
+
+def _bare_calls(text: str) -> Iterator[Call]:
+    """Calls of an answer that is JSON and nothing else; none if a part of it is anything else."""
+    calls: list[Call] = []
+    while text.startswith("{"):
+        try:
+            found, end = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            return
+        call = _of_json(found)
+        if call is None:
+            return
+        calls.append(call)
+        text = text[end:].lstrip("; \n") if len(calls) <= MAX_CALLS else ""
+    yield from calls if not text else ()
+
+
+def _of_json(found: Any) -> Call | None:
+    if not isinstance(found, dict) or "name" not in found or not {"arguments", "parameters"} & found.keys():
+        return None
+    given = found["arguments"] if "arguments" in found else found["parameters"]
+    within = _json(given) if isinstance(given, str) and given.lstrip().startswith("{") else given
+    return Call(str(found["name"]), within if isinstance(within, dict) else given)
+
+
+def _json(text: str) -> Any:
+    """The value of a JSON text, or the text itself if it is none."""
     try:
-        found = json.loads(given)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return given
-    return found if isinstance(found, dict) else given
+        return text
 
 
-def _call(name: str, given: Any, tools: Sequence[Tool]) -> str:
+def _call(call: Call, tools: Sequence[Tool]) -> str:
     for tool in tools:
-        if tool.name == name:
-            return tool.call(given)
+        if tool.name == call.name:
+            return tool.call(call.given)
     known = ", ".join(tool.name for tool in tools)
     return (
-        f"error: no tool {name[:60]!r}, there are {known}" if name else "error: a call needs a name and its arguments"
+        f"error: no tool {call.name[:60]!r}, there are {known}"
+        if call.name
+        else "error: a call needs a name and its arguments"
     )
 
 

@@ -195,6 +195,29 @@ THINKING = (
 """As Qwen3's: without thinking, a prompt ends with empty thoughts."""
 
 
+CLOSING = (
+    "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"
+    "{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<assistant><think>\n{% endif %}"
+)
+"""As Qwen3.5's: a prompt opens the thoughts that every answer of a conversation has closed."""
+
+
+@pytest.mark.parametrize(
+    ("template", "opening"),
+    [
+        (CLOSING, "<think>\n"),
+        (CLOSING.replace("think>", "reason>"), "<reason>\n"),
+        (CLOSING.replace("<think>", "[THINK]").replace("</think>", "[/THINK]"), "[THINK]\n"),
+        (CLOSING.replace("<assistant><think>\n", "<assistant><think>\n\n</think>\n\n"), ""),
+        (CLOSING.replace("<assistant><think>\n", "<assistant>"), ""),
+        (CHATML.replace("<|assistant|>{% endif", "<|assistant|><think>{% endif"), "<think>"),
+    ],
+)
+def test_what_a_prompt_opens_is_the_beginning_of_the_answer(tokenizer, template, opening):
+    tokenizer.chat_template = template
+    assert Conversation(tokenizer).opening == opening
+
+
 def test_variables_of_the_chat_template(tokenizer):
     tokenizer.chat_template = THINKING
     told, silent = (Conversation(tokenizer, template=given) for given in ({}, {"enable_thinking": False}))

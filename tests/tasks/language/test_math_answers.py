@@ -1,14 +1,18 @@
 """Answers compared as texts, numbers and mathematics, and what hostile ones cost."""
 
+import json
 import os
 import threading
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from gaitway_tasks.language import math_answers
 from gaitway_tasks.language.math_answers import equal, monstrous, number, plain
-from hypothesis import example, given
+from gaitway_tasks.language.mathematics import rewritten
+from gaitway_tasks.language.written_numbers import in_words, plain_number
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 
@@ -63,6 +67,151 @@ def test_what_is_still_to_be_worked_out_is_no_number(first, space, sign, second)
 )
 def test_mathematics(answer, gold, same):
     assert equal([(answer, gold)]) == [same]
+
+
+PUBLIC = Path(__file__).parent / "math_verify_pairs.jsonl"
+"""Pairs and verdicts of math-verify's own tests (https://github.com/huggingface/Math-Verify, tests/, Apache-2.0)."""
+
+OTHERWISE = {
+    ("$10$", "Answer \\( (9+1) \\)"): "a sum that is still to be worked out is no number",
+    ("$1 - \\frac{1}{\\mathrm{e}}$", "$1 + \\frac{1}{\\mathrm{e}}$"): "the values differ",
+    ("\\boxed{1} no no no no no \\boxed{2}", "$\\boxed{1,2}$"): "about where an answer stands, not what it means",
+}
+"""Pairs that are judged otherwise, and why."""
+
+
+def public_pairs():
+    rows = [json.loads(line) for line in PUBLIC.read_text().splitlines()]
+    return {(row["gold"], row["answer"]): row["same"] ^ ((row["gold"], row["answer"]) in OTHERWISE) for row in rows}
+
+
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 12])
+def test_verdicts_of_math_verify_are_not_undone(every):
+    pairs = public_pairs()
+    assert len(pairs) > 150 and pairs.keys() > OTHERWISE.keys()
+    pairs = {pair: same for place, (pair, same) in enumerate(pairs.items()) if place % every == 0}
+    verdicts = equal([(answer, gold) for gold, answer in pairs])
+    assert {pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict != pairs[pair]} == set()
+
+
+@given(st.integers(2, 999), st.integers(100, 999), st.sampled_from(["({},{})", "[{},{}]", "\\{{{},{}\\}}", "[{},{})"]))
+@settings(max_examples=10)
+def test_a_comma_between_brackets_parts_and_does_not_fuse(first, second, brackets):
+    first = first % second
+    fused, parted = brackets.format(first, second), brackets.replace(",", ", ").format(first, second)
+    assert equal([(fused, parted), (fused, f"{first}{second}")]) == [True, False]
+    assert equal([(f"{first + 1},{second}", f"{first + 1}{second}")]) == [True]
+
+
+@given(st.integers(1, 999), st.integers(0, 999), st.sampled_from([",", " ", "'", "\u202f", "\\,", "{,}", ",\\!", "~"]))
+def test_thousands(first, second, separator):
+    assert equal([(f"{first}{separator}{second:03}", f"{first}{second:03}")]) == [True]
+
+
+@given(
+    st.integers(1, 99), st.integers(1, 9), st.integers(10, 99), st.sampled_from(["{} {}/{}", "{}\\frac{{{}}}{{{}}}"])
+)
+@settings(max_examples=10)
+def test_mixed_numbers(whole, top, under, form):
+    value = whole + Fraction(top, under)
+    written = form.format(whole, top, under)
+    assert equal([(written, str(value)), (f"-{written}", str(-value)), (written, str(value + 1))]) == [
+        True,
+        True,
+        False,
+    ]
+
+
+@given(
+    st.integers(1, 99), st.integers(-9, 9), st.sampled_from(["{}e{}", "{} × 10^{{{}}}", "{}\\cdot 10^{}", "{}*10^({})"])
+)
+def test_powers_of_ten(digits, power, form):
+    value = Fraction(digits, 10) * Fraction(10) ** power
+    written = form.format(digits / 10, power)
+    assert equal([(written, str(value)), (written, str(10 * value))]) == [True, False]
+
+
+@given(st.integers(0, 999), st.integers(1, 99).filter(lambda n: n % 10))
+@settings(max_examples=10)
+def test_a_comma_may_begin_decimals_or_the_next_number(whole, part):
+    value = Fraction(f"{whole}.{part}")
+    assert equal([(f"{whole},{part}", str(value)), (str(value), f"{whole},{part}")]) == [True, True]
+    assert equal([(f"{whole},{part}", f"{whole}, {part}"), (f"{whole}, {part}", str(value))]) == [True, False]
+
+
+UNITS = [
+    "cm^2",
+    "cm²",
+    "km/h",
+    "m/s^2",
+    " apples",
+    " square metres",
+    "€",
+    "°",
+    "^\\circ",
+    " USD",
+    "个",
+    "\\text{ kg}",
+    " (pens)",
+]
+WORKINGS = ["x", " x", "\\pi", "π", "!", "^2", " squared", "\\sqrt{3}", " + 1", " or 6", " alpha", "_3"]
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "**{}**", "`{}`", "\\textbf{{{}}}", "¥{}", "x = {}", "The answer is {}.", "\\({}\\)"]
+)
+def test_what_may_stand_around_a_number(around):
+    assert equal([(around.format(5), "5"), (around.format(5), "6")]) == [True, False]
+
+
+def test_units_leave_a_number_as_it_is_and_workings_do_not():
+    assert equal([(f"5{unit}", "5") for unit in UNITS]) == [True] * len(UNITS)
+    assert equal([("5", f"5{unit}") for unit in UNITS]) == [True] * len(UNITS)
+    assert equal([(f"5{more}", "5") for more in WORKINGS if more != "_3"]) == [False] * (len(WORKINGS) - 1)
+    assert equal([(f"{before} 5", "5") for before in ("log", "minus", "square root of", "x", "-", "pi")]) == [False] * 6
+
+
+def test_units_and_bases_that_differ():
+    assert equal([("12 cm", "12 m"), ("12 cm", "12 cm"), ("204_5", "204_7"), ("204_5", "204_5")]) == [
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    "written", ["B", "(B)", "B.", "B)", "b", "\\text{(B)}", "**B**", "Option B", "(B) Paris", "B. 5 pens"]
+)
+def test_the_letter_of_a_choice(written):
+    assert equal([(written, "B"), (written, "C")]) == [True, False]
+    assert equal([("(B) or (C)", "B"), ("(B) or (C)", "C")]) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("\\frac{1}{2^{98}}", "\\frac{1}{2^{99}}"),
+        ("(1, 2^{-98})", "(1, 2^{-99})"),
+        ("4\\sqrt(2)", "4"),
+        ("4 or more", "4"),
+        ("4\\\\7", "4"),
+        ("5 \\quad 7", "12"),
+        ("4 @ 5", "5"),
+    ],
+)
+def test_false_positives_of_math_verify(answer, gold):
+    assert equal([(answer, gold), (gold, gold)]) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "piece", ["and", "a ", "1", "1,000", "x = ", "\\text{", "1 1/2 ", "**", "½", "$", "(B) ", "e^2"]
+)
+def test_an_answer_of_any_making_is_read_at_once(piece):
+    for text in (piece * (200 // len(piece)), f"5 {piece * (190 // len(piece))}!", f"!{piece * (190 // len(piece))} 5"):
+        begin = time.process_time()
+        in_words(plain_number(text)), rewritten(text), plain(text)
+        assert time.process_time() - begin < 0.1
 
 
 MONSTERS = [

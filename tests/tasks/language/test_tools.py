@@ -125,6 +125,37 @@ def test_calls():
     assert reply('<tool_call>{"name": "calculator", "arguments": "{\\"x\\": \\"1+1\\"}"}</tool_call>') == "2"
 
 
+FORMS = [
+    '<tool_call>\n{{"name": "price", "arguments": {{"item": "{item}", "count": {count}}}}}\n</tool_call>',
+    '<tool_call>{{"name": "price", "parameters": {{"item": "{item}", "count": {count}}}}}</tool_call>',
+    '<tool_call>{{"name": "price", "arguments": "{{\\"item\\": \\"{item}\\", \\"count\\": {count}}}"}}</tool_call>',
+    "<tool_call>\n<function=price>\n<parameter=item>\n{item}\n</parameter>\n<parameter=count>\n{count}\n</parameter>\n"
+    "</function>\n</tool_call>",
+    "<tool_call>price\n<arg_key>item</arg_key>\n<arg_value>{item}</arg_value>\n<arg_key>count</arg_key>\n"
+    "<arg_value>{count}</arg_value>\n</tool_call>",
+    '{{"name": "price", "parameters": {{"item": "{item}", "count": {count}}}}}',
+    '<think>So.</think>\n\n<|python_tag|>{{"name": "price", "arguments": {{"item": "{item}", "count": {count}}}}}',
+]
+"""Calls as Qwen 2.5 and 3, Hermes, Qwen 3.5 and Nemotron 3, GLM 4.5 and Llama 3 are told to write them."""
+
+
+@given(st.text("abc {}<>=/", max_size=12).map(str.strip).filter(bool), st.integers(0, 99), st.sampled_from(FORMS))
+def test_calls_in_the_forms_that_chat_templates_prescribe(item, count, form):
+    written = form.format(item=item, count=count)
+    if "</tool_call>" not in item:
+        assert call_tools([Tool(price)], f"{written}\n") == f"{item}: {3 * count}"
+    assert call_tools([Tool(price)], f"{written} is it") is None
+
+
+def test_several_calls_of_one_answer():
+    xml = "<tool_call>\n<function=calculator>\n<parameter=expression>\n{}\n</parameter>\n</function>\n</tool_call>"
+    bare = '{{"name": "calculator", "parameters": {{"expression": "{}"}}}}'
+    for form, between in ((xml, "\n"), (bare, "; "), (bare, "\n")):
+        assert call(between.join(form.format(text) for text in ("1+1", "3*4"))) == "2\n12"
+    assert call(bare.format("1+1") + ' {"note": 1}') is None
+    assert call('{"name": "Ann", "age": 3}') is None
+
+
 def test_what_is_no_call():
     reply = functools.partial(call, names=["calculator"])
     for text in ("", "12", "<tool>calculator: 3*4</tool> is 12", "<tool>calculator: 3*4", "calculator: 3*4</tool>"):
@@ -245,8 +276,12 @@ def test_calls_are_found_as_the_pattern_says(pieces):
         "<tool>" + "a" * 1_000_000 + "</tool>",
         "<tool>a:1</tool>" * 60_000,
         "<tool_call>" + "[" * 1_000_000 + "</tool_call>",
+        "<tool_call><function=a>" + "<parameter=b>" * 80_000 + "</tool_call>",
+        "<tool_call>a" + "<arg_key>" * 100_000 + "</tool_call>",
+        '{"name": "a", "parameters": {}}' * 30_000,
+        "{" * 1_000_000 + "}",
     ],
-    ids=["starts", "JSON starts", "spaces", "letters", "calls", "brackets"],
+    ids=["starts", "JSON starts", "spaces", "letters", "calls", "brackets", "parameters", "keys", "objects", "braces"],
 )
 @pytest.mark.hostile("language")
 def test_a_megabyte_of_calls_is_read_at_once(answer):
