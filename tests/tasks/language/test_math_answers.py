@@ -70,7 +70,7 @@ def test_mathematics(answer, gold, same):
 
 
 PUBLIC = Path(__file__).parent / "math_verify_pairs.jsonl"
-"""Pairs and verdicts of math-verify's own tests (https://github.com/huggingface/Math-Verify, tests/, Apache-2.0)."""
+"""Facts from the tests of math-verify (https://github.com/huggingface/Math-Verify): what is equal to what."""
 
 OTHERWISE = {
     ("$10$", "Answer \\( (9+1) \\)"): "a sum that is still to be worked out is no number",
