@@ -18,6 +18,8 @@ from .spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, Entry
 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 
+OWN_INFO = "gaitway_info"
+"""Entry of ``metadata``, true where ``info["valid"]`` and ``info["episode"]`` mean what they mean here."""
 Arrays = dict[str, np.ndarray]
 Info = dict[str, Any]
 
@@ -49,7 +51,9 @@ class TorchVectorEnv(VectorWrapper):
     ``info`` holds ``final_obs`` (dictionary of full (N, ...) tensors) and ``_final_obs`` (N,) where an episode ended,
     ``episode`` (``r`` float32, ``l`` int64, both (N,)), ``_episode`` (N,) and the indices ``ended`` (K,) where one is
     over: the environment's own account if it gives one, else sums counted here. Where it gives
-    ``info["action_mask"]``, that is an observation.
+    ``info["action_mask"]``, that is an observation. Other entries of its ``info`` are its own business. Its account is
+    ``episode`` with ``r`` and ``l``, given only where an episode ends, as Gymnasium's RecordEpisodeStatistics does.
+    ``valid`` is read only where ``metadata`` has :data:`OWN_INFO`.
     Box actions are clipped to their bounds on the way in.
 
     The first step that returns anything not finite, of a wrong shape or type, or an end without a final observation
@@ -70,13 +74,16 @@ class TorchVectorEnv(VectorWrapper):
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self._by_ids = "env_id" in inspect.signature(env.reset).parameters
         alone = mode == AutoresetMode.DISABLED or self._by_ids or type(env) in (SyncVectorEnv, AsyncVectorEnv)
+        self._ends_at_once = mode == AutoresetMode.SAME_STEP
         self._end = (
             self._end_same_step
-            if mode == AutoresetMode.SAME_STEP
+            if self._ends_at_once
             else (self._end_partial_reset if alone else self._end_next_step)
         )
         self._entries = Entries(env.single_observation_space, env.num_envs)
         self._actions = ActionReader(env.single_action_space, env.num_envs)
+        self._own_info = bool(env.metadata.get(OWN_INFO))
+        self._accounts = True
         self._mask = self._find_mask()
         target = dict(self._entries.space.spaces)
         if self._mask is not None:
@@ -142,8 +149,8 @@ class TorchVectorEnv(VectorWrapper):
                 final, parts = self._end(parts, done, info)
                 out["final_obs"], out["_final_obs"] = _tensors(final), torch.from_numpy(done)
                 self._report(out, done, info)
-            elif "_episode" in info:
-                self._report(out, None, info)
+            elif self._accounts and ("_episode" in info or "final_info" in info):
+                self._report(out, np.zeros(self._n, np.bool_), info)
         except BrokenEnvironmentError as error:
             raise BrokenEnvironmentError(f"{error} (step {self._steps} of {self.env})") from None
         flags = torch.from_numpy(terminated.copy()), torch.from_numpy(truncated.copy())
@@ -158,7 +165,7 @@ class TorchVectorEnv(VectorWrapper):
 
     def _count(self, reward: np.ndarray, info: dict[str, Any]) -> dict[str, Any]:
         """Count the step in the running episodes; returns the start of its ``info``."""
-        if not self._any_restarting and "valid" not in info:
+        if not self._any_restarting and not (self._own_info and "valid" in info):
             self._returns += reward
             self._lengths += 1
             return {}
@@ -168,23 +175,33 @@ class TorchVectorEnv(VectorWrapper):
         self._lengths += valid
         return {"valid": torch.from_numpy(valid)}
 
-    def _report(self, out: dict[str, Any], done: np.ndarray | None, info: dict[str, Any]) -> None:
+    def _report(self, out: dict[str, Any], done: np.ndarray, info: dict[str, Any]) -> None:
         """Returns and lengths of finished episodes: the environment's own, wherever it keeps them, or ours."""
-        own = info if "_episode" in info else info.get("final_info", {})
-        over, returns, lengths = done, self._returns, self._lengths
-        if "_episode" in own:
-            over = np.asarray(own["_episode"], np.bool_)
-            returns, lengths = (np.asarray(own["episode"][name]) for name in ("r", "l"))
-        if over is not None and np.count_nonzero(over):
+        over, returns, lengths = self._account(done, info) or (done, self._returns, self._lengths)
+        if np.count_nonzero(over):
             out["_episode"] = torch.from_numpy(over.copy())
             out["ended"] = out["_episode"].nonzero().flatten()
             out["episode"] = {
                 "r": torch.from_numpy(returns.astype(np.float32)),
                 "l": torch.from_numpy(lengths.astype(np.int64)),
             }
-        if done is not None:
-            self._returns[done] = 0.0
-            self._lengths[done] = 0
+        self._returns[done] = 0.0
+        self._lengths[done] = 0
+
+    def _account(self, done: np.ndarray, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Which episodes (N,) are over, their returns and lengths, as the environment tells; None if it does not.
+
+        What somebody else's environment gives in the midst of an episode is no account, then nor later.
+        """
+        places = (info.get("final_info") if self._ends_at_once else None, info)
+        for told in places if self._accounts else ():
+            if not isinstance(told, dict) or "_episode" not in told:
+                continue
+            if (found := _account(told, self._row)) is None or (not self._own_info and (found[0] & ~done).any()):
+                self._accounts = False
+                return None
+            return found
+        return None
 
     # ---- ends of episodes: what was last seen, and what is seen next -----------------------------------------------
 
@@ -288,6 +305,18 @@ class TorchVectorEnv(VectorWrapper):
 
 def _tensors(parts: Arrays) -> dict[str, Tensor]:
     return {name: torch.from_numpy(value) for name, value in parts.items()}
+
+
+def _account(told: Info, row: tuple[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Rows that have an account of an episode, returns and lengths, each (N,); None if it is of another kind."""
+    given, account = np.asarray(told["_episode"]), told.get("episode")
+    if not isinstance(account, dict) or not {"r", "l"} <= account.keys():
+        return None
+    returns, lengths = np.asarray(account["r"]), np.asarray(account["l"])
+    numbers = all(part.shape == row and part.dtype.kind in "fiu" for part in (returns, lengths))
+    if not numbers or given.shape != row or given.dtype != np.bool_:
+        return None
+    return (given, returns, lengths) if (lengths[given] >= 1).all() and np.isfinite(returns[given]).all() else None
 
 
 def _with_rows(parts: Arrays, rows: np.ndarray, new: Arrays) -> Arrays:
