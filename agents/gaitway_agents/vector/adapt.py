@@ -9,12 +9,13 @@ import gymnasium
 import numpy as np
 import torch
 from gaitway_files.errors import UserError
+from gaitway_files.foreign import BrokenEnvironmentError, calling, named, raised
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from .spaces import MASK, ActionReader, BrokenEnvironmentError, Entries, Entry
+from .spaces import MASK, ActionReader, Entries, Entry
 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 
@@ -68,6 +69,7 @@ class TorchVectorEnv(VectorWrapper):
     def __init__(self, env: VectorEnv):
         super().__init__(env)
         self.device = torch.device("cpu")
+        self._name = env.spec.id if env.spec is not None else str(env)
         self._n = env.num_envs  # EnvPool's own attribute takes microseconds
         self._row = (self._n,)
         mode = env.metadata["autoreset_mode"]
@@ -97,13 +99,15 @@ class TorchVectorEnv(VectorWrapper):
         self._restarting = np.zeros(env.num_envs, np.bool_)
         self._any_restarting = self._started = self._loaded = False
         self._seed: int | None = None
+        self._seeds: Any = None
         self._steps = 0
 
     def _find_mask(self) -> Entry | None:
         """An environment does not declare that it gives masks: it shows when it is reset."""
         if isinstance(self._actions.space, spaces.Box) or MASK in self._entries.space.spaces:
             return None
-        _, info = self.env.reset()
+        with calling(self._name, "reset"):
+            _, info = self.env.reset()
         if MASK not in info:
             return None
         shape = np.asarray(info[MASK]).shape[1:]
@@ -118,9 +122,11 @@ class TorchVectorEnv(VectorWrapper):
         options = {name: value for name, value in (options or {}).items() if name != "random_episode_step"}
         if seed is not None:
             self._seed = seed
-        observation, info = self.env.reset(seed=seed, options=options or None)
-        parts = self._read(observation, info)
-        self._entries.check_finite(parts)
+        with calling(self._name, f"reset after step {self._steps}" if self._steps else "reset"):
+            observation, info = self.env.reset(seed=seed, options=options or None)
+            self._seeds = self._seed if self._seed is not None else self.env.np_random_seed
+            parts = self._read(observation, info)
+            self._entries.check_finite(parts)
         self._returns[:], self._lengths[:], self._restarting[:] = 0.0, 0, False
         self._any_restarting, self._started, self._loaded = False, True, False
         return _tensors(parts), {}
@@ -135,8 +141,11 @@ class TorchVectorEnv(VectorWrapper):
         choice = self._actions.read(actions.numpy(force=True))
         if self._loaded:
             return self._first_step_after_load()
-        observation, reward, terminated, truncated, info = self.env.step(choice)
         self._steps += 1
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(choice)
+        except (Exception, SystemExit) as error:
+            raise named(error, self._name, f"step {self._steps}") from error
         try:
             parts = self._read(observation, info)
             self._check_rows(reward, terminated, truncated)
@@ -152,7 +161,7 @@ class TorchVectorEnv(VectorWrapper):
             elif self._accounts and ("_episode" in info or "final_info" in info):
                 self._report(out, np.zeros(self._n, np.bool_), info)
         except BrokenEnvironmentError as error:
-            raise BrokenEnvironmentError(f"{error} (step {self._steps} of {self.env})") from None
+            raise named(error, self._name, f"step {self._steps}") from None
         flags = torch.from_numpy(terminated.copy()), torch.from_numpy(truncated.copy())
         return _tensors(parts), torch.from_numpy(reward), *flags, out
 
@@ -207,12 +216,17 @@ class TorchVectorEnv(VectorWrapper):
 
     def _end_partial_reset(self, parts: Arrays, done: np.ndarray, info: Info) -> tuple[Arrays, Arrays]:
         rows = np.flatnonzero(done)
+        try:
+            if self._by_ids:
+                observation, new_info = self.env.reset(rows)  # type: ignore[arg-type, call-arg]
+            else:
+                observation, new_info = self.env.reset(options={"reset_mask": done})
+        except (Exception, SystemExit) as error:
+            raise raised(error) from error
         if self._by_ids:
-            observation, new_info = self.env.reset(rows)  # type: ignore[arg-type, call-arg]
             rows = np.asarray(new_info["env_id"])
             first = self._entries.read(observation, len(rows)) | self._read_mask(new_info, len(rows))
         else:
-            observation, new_info = self.env.reset(options={"reset_mask": done})
             first = {name: value[rows] for name, value in self._read(observation, new_info).items()}
         self._entries.check_finite(first, rows=rows)
         return parts, _with_rows(parts, rows, first)
@@ -285,7 +299,7 @@ class TorchVectorEnv(VectorWrapper):
                 "seed": self._seed,
                 "steps": self._steps,
             }
-        seeds: Any = self._seed if self._seed is not None else self.env.np_random_seed
+        seeds = self._seeds if self._started else self.env.np_random_seed
         return {"seeds": [int(seed) for seed in np.atleast_1d(seeds)], "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -300,7 +314,7 @@ class TorchVectorEnv(VectorWrapper):
         entropy = [abs(seed) for seed in state["seeds"]] + [state["steps"]]
         seed = int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
         self._loaded_observation, _ = self.reset(seed=seed)
-        self._seed, self._steps, self._loaded = seed, state["steps"], True
+        self._steps, self._loaded = state["steps"], True
 
 
 def _tensors(parts: Arrays) -> dict[str, Tensor]:

@@ -7,17 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from gaitway_files.errors import NotDone, UserError
+from gaitway_files.errors import UserError
+from gaitway_files.foreign import BrokenEnvironmentError
 from gymnasium import spaces
 
 MASK = "action_mask"
 """Name of the observation that says which discrete choices are allowed."""
 Convert = Callable[[np.ndarray], np.ndarray]
 """Batch of one entry as the environment gives it -> new array in the type and layout that agents see."""
-
-
-class BrokenEnvironmentError(NotDone):
-    """Unusable value from an environment; names the term, the environment and the value."""
 
 
 def _float32(batch: np.ndarray) -> np.ndarray:
