@@ -77,6 +77,17 @@ def uses_envpool(task: GymTask) -> bool:
     return has and not task.kwargs and task.env_id not in TABLES
 
 
+def time_limit(task: GymTask) -> int | None:
+    """Steps after which every episode ends; None where neither the task nor its id says so."""
+    if task.max_episode_steps is not None:
+        return task.max_episode_steps
+    if uses_envpool(task):
+        import envpool
+
+        return int(envpool.make_spec(task.env_id).config.max_episode_steps)
+    return gymnasium.spec(task.env_id.rpartition(":")[2]).max_episode_steps
+
+
 def _observation_space(env_id: str) -> Any:
     """Gymnasium's observation space, if it has the id: EnvPool's has no sensible bounds for Box2D."""
     if env_id not in gymnasium.registry:

@@ -66,6 +66,11 @@ class Gyms(Environments):
 
         return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
 
+    def time_limit(self, task: GymTask) -> int | None:
+        from gaitway_gymnasium.make import time_limit
+
+        return time_limit(task)
+
     def pictured(self, task: GymTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
         import gaitway_gymnasium
         import gymnasium
@@ -91,7 +96,9 @@ class Gyms(Environments):
             with calling(task.env_id, "render"):
                 (drawn,) = inner.render() or (None,)
             if drawn is None:
-                raise RunError(f"{task.env_id} draws no pictures with render_mode='rgb_array': there is nothing to film")
+                raise RunError(
+                    f"{task.env_id} draws no pictures with render_mode='rgb_array': there is nothing to film"
+                )
             return np.asarray(drawn, np.uint8)
 
         return adapt(inner), picture, fps

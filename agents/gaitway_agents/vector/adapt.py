@@ -78,9 +78,7 @@ class TorchVectorEnv(VectorWrapper):
         alone = mode == AutoresetMode.DISABLED or self._by_ids or type(env) in (SyncVectorEnv, AsyncVectorEnv)
         self._ends_at_once = mode == AutoresetMode.SAME_STEP
         self._end = (
-            self._end_same_step
-            if self._ends_at_once
-            else (self._end_partial_reset if alone else self._end_next_step)
+            self._end_same_step if self._ends_at_once else (self._end_partial_reset if alone else self._end_next_step)
         )
         self._entries = Entries(env.single_observation_space, env.num_envs)
         self._actions = ActionReader(env.single_action_space, env.num_envs)
