@@ -51,8 +51,9 @@ class Single(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, Info]:
         try:
             result = self.env.step(action)
-            if len(result) != len(RESULTS):
-                raise BrokenEnvironmentError(f"step() gives {len(result)} results, not {', '.join(RESULTS)}")
+            if not isinstance(result, tuple | list) or len(result) != len(RESULTS):
+                number = f"{len(result)} results" if isinstance(result, tuple | list) else type(result).__name__
+                raise BrokenEnvironmentError(f"step() gives {number}, not {', '.join(RESULTS)}")
             observation, reward, terminated, truncated, info = result
             self._check(observation)
             ends = _flag("terminated", terminated), _flag("truncated", truncated)

@@ -145,8 +145,8 @@ def _cut_words(config: TrainConfig, row: dict[str, Any]) -> str:
     plays = config.environments
     remedy = plays.unlimited if plays.time_limit(config.task) is None else "the time limit has not ended them"
     return (
-        f"episode {cut[0] + 1} has not ended after {longest:,} steps, {len(cut)} of {len(row['returns'])} were cut there: "
-        f"{remedy}"
+        f"episode {cut[0] + 1} has not ended after {longest:,} steps, {len(cut)} of {len(row['returns'])} were cut "
+        f"there: {remedy}"
     )
 
 

@@ -15,7 +15,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from .spaces import MASK, ActionReader, Entries, Entry
+from .spaces import MASK, ActionReader, Entries, Masks
 
 __all__ = ["BrokenEnvironmentError", "TorchVectorEnv", "adapt"]
 
@@ -80,14 +80,17 @@ class TorchVectorEnv(VectorWrapper):
         self._end = (
             self._end_same_step if self._ends_at_once else (self._end_partial_reset if alone else self._end_next_step)
         )
-        self._entries = Entries(env.single_observation_space, env.num_envs)
         self._actions = ActionReader(env.single_action_space, env.num_envs)
+        discrete = isinstance(env.single_action_space, spaces.Discrete | spaces.MultiDiscrete)
+        masks = Masks(env.single_action_space) if discrete else None
+        self._entries = Entries(env.single_observation_space, env.num_envs, masks)
         self._own_info = bool(env.metadata.get(OWN_INFO))
         self._accounts = True
-        self._mask = self._find_mask()
+        self._mask = self._find_mask(masks)
+        self._never_masked = masks is not None and self._mask is None and MASK not in self._entries.space.spaces
         target = dict(self._entries.space.spaces)
         if self._mask is not None:
-            target[MASK] = self._mask.target
+            target[MASK] = self._mask.space
         self.single_observation_space = spaces.Dict(target)
         self.single_action_space = self._actions.target
         self.observation_space = batch_space(self.single_observation_space, env.num_envs)
@@ -100,16 +103,18 @@ class TorchVectorEnv(VectorWrapper):
         self._seeds: Any = None
         self._steps = 0
 
-    def _find_mask(self) -> Entry | None:
+    def _find_mask(self, masks: Masks | None) -> Masks | None:
         """An environment does not declare that it gives masks: it shows when it is reset."""
-        if isinstance(self._actions.space, spaces.Box) or MASK in self._entries.space.spaces:
+        if masks is None or MASK in self._entries.space.spaces:
             return None
         with calling(self._name, "reset"):
             _, info = self.env.reset()
-        if MASK not in info:
-            return None
-        shape = np.asarray(info[MASK]).shape[1:]
-        return Entry(MASK, spaces.MultiBinary(shape))
+        return masks if MASK in info else None
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines about how its observations are read, where their owner may expect otherwise."""
+        return [] if self._own_info else self._entries.notes()
 
     # ---- reset and step --------------------------------------------------------------------------------------------
 
@@ -257,6 +262,11 @@ class TorchVectorEnv(VectorWrapper):
 
     def _read(self, observation: Any, info: dict[str, Any]) -> Arrays:
         parts = self._entries.read(observation)
+        if self._never_masked and MASK in info:
+            raise BrokenEnvironmentError(
+                f'info["{MASK}"] comes from step() and did not come from the first reset(): give one in every info, or '
+                "have a method action_masks()"
+            )
         return parts if self._mask is None else parts | self._read_mask(info, self._n)
 
     def _read_mask(self, info: dict[str, Any], num_envs: int) -> Arrays:
@@ -264,12 +274,8 @@ class TorchVectorEnv(VectorWrapper):
         if self._mask is None:
             return {}
         if MASK not in info:
-            return {MASK: np.ones((num_envs, *self._mask.shape), np.bool_)}
-        mask = self._mask.read(np.asarray(info[MASK]), num_envs)
-        given = info.get(f"_{MASK}")
-        if given is not None:
-            mask[~np.asarray(given, np.bool_)] = True
-        return {MASK: mask}
+            return {MASK: np.ones((num_envs, *self._mask.space.shape), np.bool_)}
+        return {MASK: self._mask.read(info[MASK], num_envs, info.get(f"_{MASK}"))}
 
     def _check_rows(self, reward: Any, terminated: Any, truncated: Any) -> None:
         for name, value, kinds in (
@@ -283,6 +289,10 @@ class TorchVectorEnv(VectorWrapper):
                     f"{name} is {kind}, it must be an array of one {'flag' if kinds == 'b' else 'number'} for each of "
                     f"{self._n} environments"
                 )
+
+    def close(self, **settings: Any) -> None:
+        with calling(self._name, "close"):
+            self.env.close(**settings)
 
     # ---- state -----------------------------------------------------------------------------------------------------
 

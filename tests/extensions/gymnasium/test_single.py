@@ -154,3 +154,34 @@ def test_info_of_any_kind_is_its_own(vectorization, make):
     *_, info = play(env, 3)[2]
     assert info["episode"]["r"].tolist() == [3.0] * 3 and info["episode"]["l"].tolist() == [3] * 3
     env.close()
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_the_method_action_masks_is_used(vectorization, monkeypatch):
+    """sb3-contrib's convention; at an episode's end it is the mask of what was seen last."""
+
+    class Masked(Told):
+        def action_masks(self) -> Any:
+            return np.arange(3) <= self.steps % 3
+
+    monkeypatch.setitem(gymnasium.registry, "Masked-v0", None)  # which takes it out again
+    gymnasium.register("Masked-v0", entry_point=lambda: Masked(lambda now, steps: None), max_episode_steps=2)
+    env = adapt(make_env(GymTask(name="masked", env_id="Masked-v0", vectorization=vectorization), 2))
+    observation, _ = env.reset(seed=0)
+    steps = [env.step(torch.zeros(2, dtype=torch.int64)) for _ in range(2)]
+    allowed = [seen["action_mask"].sum(1).tolist() for seen in (observation, *(step[0] for step in steps))]
+    assert allowed == [[1, 1], [2, 2], [1, 1]]
+    assert steps[1][4]["final_obs"]["action_mask"].sum(1).tolist() == [3, 3]
+    env.close()
+
+
+def test_a_mask_in_info_comes_before_the_method(make, monkeypatch):
+    monkeypatch.setattr(Told, "action_masks", lambda self: np.ones(3, bool), raising=False)
+    env = make(lambda now, steps: {"info": {"action_mask": [True, False, False]}})
+    assert env.reset(seed=0)[0]["action_mask"].tolist() == [[True, False, False]] * 2
+
+
+def test_a_method_without_choices_is_no_mask(make, monkeypatch):
+    monkeypatch.setattr(Told, "action_masks", lambda self: np.ones(3, bool), raising=False)
+    env = make(lambda now, steps: None, action=spaces.Box(-1, 1, (2,)))
+    assert set(env.reset(seed=0)[0]) == {"policy"}
