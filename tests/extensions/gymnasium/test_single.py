@@ -41,9 +41,16 @@ class Told(gymnasium.Env[Any, Any]):
 
 @pytest.fixture
 def make(monkeypatch):
-    def build(say: Any, num_envs: int = 2, vectorization: str = "sync", **more: Any) -> gymnasium.vector.VectorEnv:
+    def build(
+        say: Any,
+        num_envs: int = 2,
+        vectorization: str = "sync",
+        kind: type[Told] = Told,
+        max_episode_steps: int | None = None,
+        **more: Any,
+    ) -> gymnasium.vector.VectorEnv:
         monkeypatch.delitem(gymnasium.registry, "Told-v0", raising=False)
-        gymnasium.register("Told-v0", entry_point=lambda: Told(say, **more))
+        gymnasium.register("Told-v0", entry_point=lambda: kind(say, **more), max_episode_steps=max_episode_steps)
         task = GymTask(name="told", env_id="Told-v0", vectorization=vectorization)
         return adapt(make_env(task, num_envs))
 
@@ -157,16 +164,14 @@ def test_info_of_any_kind_is_its_own(vectorization, make):
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
-def test_the_method_action_masks_is_used(vectorization, monkeypatch):
+def test_the_method_action_masks_is_used(vectorization, make):
     """sb3-contrib's convention; at an episode's end it is the mask of what was seen last."""
 
     class Masked(Told):
         def action_masks(self) -> Any:
             return np.arange(3) <= self.steps % 3
 
-    monkeypatch.setitem(gymnasium.registry, "Masked-v0", None)  # which takes it out again
-    gymnasium.register("Masked-v0", entry_point=lambda: Masked(lambda now, steps: None), max_episode_steps=2)
-    env = adapt(make_env(GymTask(name="masked", env_id="Masked-v0", vectorization=vectorization), 2))
+    env = make(lambda now, steps: None, vectorization=vectorization, kind=Masked, max_episode_steps=2)
     observation, _ = env.reset(seed=0)
     steps = [env.step(torch.zeros(2, dtype=torch.int64)) for _ in range(2)]
     allowed = [seen["action_mask"].sum(1).tolist() for seen in (observation, *(step[0] for step in steps))]
