@@ -38,7 +38,7 @@ def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> Vecto
     check_id(task.env_id)
     limit: dict[str, Any] = {} if task.max_episode_steps is None else {"max_episode_steps": task.max_episode_steps}
     pooled = uses_envpool(task)
-    with calling(task.env_id, "constructor"):
+    with calling(task.env_id, "constructor", task.call_time_limit):
         if pooled:
             return EnvPoolVectorEnv(
                 task.env_id,

@@ -64,7 +64,8 @@ class Gyms(Environments):
         import gaitway_gymnasium
         from gaitway_agents.vector.adapt import adapt
 
-        return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
+        env = gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads)
+        return adapt(env, config.task.call_time_limit)
 
     def time_limit(self, task: GymTask) -> int | None:
         from gaitway_gymnasium.make import time_limit
@@ -81,7 +82,7 @@ class Gyms(Environments):
             raise RunError(f"{task.env_id} is EnvPool's, which draws no pictures: there is nothing to film")
         if not os.environ.get("DISPLAY"):
             os.environ.setdefault("MUJOCO_GL", "egl")  # Gymnasium's own choice needs a display
-        with calling(task.env_id, "constructor"):
+        with calling(task.env_id, "constructor", task.call_time_limit):
             probe = gymnasium.make(task.env_id, render_mode="rgb_array", disable_env_checker=True, **task.kwargs)
         fps = int(probe.metadata.get("render_fps", 30))
         drawing: dict[str, Any] = {"render_mode": "rgb_array"}
@@ -93,7 +94,7 @@ class Gyms(Environments):
         inner = gaitway_gymnasium.make_env(filmed, 1, seed=seed)
 
         def picture(observation: Any) -> Frame:
-            with calling(task.env_id, "render"):
+            with calling(task.env_id, "render", task.call_time_limit):
                 (drawn,) = inner.render() or (None,)
             if drawn is None:
                 raise RunError(
@@ -101,7 +102,7 @@ class Gyms(Environments):
                 )
             return np.asarray(drawn, np.uint8)
 
-        return adapt(inner), picture, fps
+        return adapt(inner, task.call_time_limit), picture, fps
 
 
 def _modules(env_id: str) -> list[str]:

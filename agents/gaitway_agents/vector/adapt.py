@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import torch
 from gaitway_files.errors import UserError
-from gaitway_files.foreign import BrokenEnvironmentError, calling, named, raised
+from gaitway_files.foreign import CALL_LIMIT, THEIRS, BrokenEnvironmentError, begin, calling, end, named
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
@@ -25,10 +25,11 @@ Arrays = dict[str, np.ndarray]
 Info = dict[str, Any]
 
 
-def adapt(env: VectorEnv) -> VectorEnv:
+def adapt(env: VectorEnv, call_limit: float = CALL_LIMIT) -> VectorEnv:
     """``env`` as agents take it: torch, dictionary observations, SAME_STEP autoreset; see :class:`TorchVectorEnv`.
 
-    An environment that already is of that shape, as those that declare a torch ``device`` are, is returned as it is.
+    A ``reset`` or ``step`` of more than ``call_limit`` seconds is given up. An environment that already is of that
+    shape, as those that declare a torch ``device`` are, is returned as it is.
     Raises ValueError for spaces that agents do not know and for an autoreset mode that is not declared.
     """
     mode = env.metadata.get("autoreset_mode")
@@ -38,7 +39,7 @@ def adapt(env: VectorEnv) -> VectorEnv:
         raise UserError(f"{env} is in torch, but not with SAME_STEP autoreset and a Dict observation space")
     if not isinstance(mode, AutoresetMode):
         raise UserError(f'{env} declares no autoreset mode: set metadata["autoreset_mode"] to an AutoresetMode')
-    return TorchVectorEnv(env)
+    return TorchVectorEnv(env, call_limit)
 
 
 class TorchVectorEnv(VectorWrapper):
@@ -66,8 +67,9 @@ class TorchVectorEnv(VectorWrapper):
     ignores its actions and says so: all its rows are truncated and not valid.
     """
 
-    def __init__(self, env: VectorEnv):
+    def __init__(self, env: VectorEnv, call_limit: float = CALL_LIMIT):
         super().__init__(env)
+        self._limit = call_limit
         self.device = torch.device("cpu")
         self._name = env.spec.id if env.spec is not None else str(env)
         self._n = env.num_envs  # EnvPool's own attribute takes microseconds
@@ -107,7 +109,7 @@ class TorchVectorEnv(VectorWrapper):
         """An environment does not declare that it gives masks: it shows when it is reset."""
         if masks is None or MASK in self._entries.space.spaces:
             return None
-        with calling(self._name, "reset"):
+        with calling(self._name, "reset", self._limit):
             _, info = self.env.reset()
         return masks if MASK in info else None
 
@@ -125,7 +127,7 @@ class TorchVectorEnv(VectorWrapper):
         options = {name: value for name, value in (options or {}).items() if name != "random_episode_step"}
         if seed is not None:
             self._seed = seed
-        with calling(self._name, f"reset after step {self._steps}" if self._steps else "reset"):
+        with calling(self._name, f"reset after step {self._steps}" if self._steps else "reset", self._limit):
             observation, info = self.env.reset(seed=seed, options=options or None)
             self._seeds = self._seed if self._seed is not None else self.env.np_random_seed
             parts = self._read(observation, info)
@@ -145,10 +147,13 @@ class TorchVectorEnv(VectorWrapper):
         if self._loaded:
             return self._first_step_after_load()
         self._steps += 1
+        begin(self._name, "step", self._limit)
         try:
             observation, reward, terminated, truncated, info = self.env.step(choice)
-        except (Exception, SystemExit) as error:
+        except THEIRS as error:
             raise named(error, self._name, f"step {self._steps}") from error
+        finally:
+            end()
         try:
             parts = self._read(observation, info)
             self._check_rows(reward, terminated, truncated)
@@ -219,13 +224,11 @@ class TorchVectorEnv(VectorWrapper):
 
     def _end_partial_reset(self, parts: Arrays, done: np.ndarray, info: Info) -> tuple[Arrays, Arrays]:
         rows = np.flatnonzero(done)
-        try:
+        with calling(self._name, f"reset after step {self._steps}", self._limit):
             if self._by_ids:
                 observation, new_info = self.env.reset(rows)  # type: ignore[arg-type, call-arg]
             else:
                 observation, new_info = self.env.reset(options={"reset_mask": done})
-        except (Exception, SystemExit) as error:
-            raise raised(error) from error
         if self._by_ids:
             rows = np.asarray(new_info["env_id"])
             first = self._entries.read(observation, len(rows)) | self._read_mask(new_info, len(rows))
@@ -291,7 +294,7 @@ class TorchVectorEnv(VectorWrapper):
                 )
 
     def close(self, **settings: Any) -> None:
-        with calling(self._name, "close"):
+        with calling(self._name, "close", self._limit):
             self.env.close(**settings)
 
     # ---- state -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import gymnasium
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gaitway_agents.vector.adapt import BrokenEnvironmentError, adapt
+from gaitway_files import foreign
 from gaitway_files.foreign import EnvironmentRaised
 from gaitway_gymnasium import GymTask, make_env
 from gymnasium import spaces
@@ -47,12 +49,13 @@ def make(monkeypatch):
         vectorization: str = "sync",
         kind: type[Told] = Told,
         max_episode_steps: int | None = None,
+        limit: float = 600.0,
         **more: Any,
     ) -> gymnasium.vector.VectorEnv:
         monkeypatch.delitem(gymnasium.registry, "Told-v0", raising=False)
         gymnasium.register("Told-v0", entry_point=lambda: kind(say, **more), max_episode_steps=max_episode_steps)
-        task = GymTask(name="told", env_id="Told-v0", vectorization=vectorization)
-        return adapt(make_env(task, num_envs))
+        task = GymTask(name="told", env_id="Told-v0", vectorization=vectorization, call_time_limit=limit)
+        return adapt(make_env(task, num_envs), limit)
 
     yield build
     gymnasium.registry.pop("Told-v0", None)
@@ -96,6 +99,25 @@ def test_what_it_raises_in_another_process_is_told_too(make):
         play(env, 3)
     assert env.state_dict() == before | {"seeds": [0], "steps": 2}, "a checkpoint can still be written"
     env.close()
+
+
+@pytest.mark.parametrize("call", ["constructor", "reset", "step"])
+def test_a_call_that_does_not_return_is_given_up(call, make, monkeypatch):
+    monkeypatch.setattr(foreign, "LOOK", 0.02)
+    monkeypatch.setattr(foreign, "_watcher", None)
+    where = "step 2" if call == "step" else call
+    message = f"^environment Told-v0 does not return from its {where}; raise task.call_time_limit"
+    with pytest.raises(BrokenEnvironmentError, match=message):
+        play(make(lambda now, steps: now == call and steps in (0, 2) and time.sleep(60), limit=0.2), 3)
+
+
+def test_a_process_that_does_not_answer_is_not_waited_for(make, monkeypatch):
+    monkeypatch.setattr(foreign, "LOOK", 0.02)
+    monkeypatch.setattr(foreign, "_watcher", None)
+    env = make(lambda now, steps: steps == 2 and time.sleep(60), vectorization="async", limit=2.0)
+    with pytest.raises(BrokenEnvironmentError, match=r"^environment Told-v0 does not return from its step 2; "):
+        play(env, 3)
+    env.unwrapped.close(terminate=True)
 
 
 def test_a_signal_and_want_of_memory_are_not_the_environments(make):
