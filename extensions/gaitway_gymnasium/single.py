@@ -66,6 +66,8 @@ class Single(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _check(self, observation: Any) -> None:
         for name, promised in self._shapes.items():
+            if name is not None and (not isinstance(observation, dict) or name not in observation):
+                raise BrokenEnvironmentError(f"observation has no {name!r}, its space promises one")
             value = observation if name is None else observation[name]
             if (shape := np.shape(value)) != promised:
                 which = "" if name is None else f" {name!r}"

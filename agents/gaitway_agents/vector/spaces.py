@@ -158,7 +158,7 @@ class Entries:
 
     def __init__(self, space: spaces.Space[Any], num_envs: int, masks: Masks | None = None):
         """``masks`` are those of the environment's actions, None where these are no choices."""
-        self.num_envs = num_envs
+        self.num_envs, self.masked = num_envs, masks is not None
         leaves = dict(_leaves(space))
         self.left_out = {_name(path): leaf for path, leaf in leaves.items() if not _readable(leaf)}
         self.paths = [path for path, leaf in leaves.items() if _readable(leaf)]
@@ -175,12 +175,19 @@ class Entries:
         self.floats = [entry.name for entry in self.entries if entry.target.dtype == np.float32]
 
     def notes(self) -> list[str]:
-        """Lines about what an owner may not expect: parts that are left out, and the layout of images."""
-        left_out = [
+        """Lines about what an owner may not expect: parts that are not read, and the layout of images."""
+        names = [entry.name for entry in self.entries]
+        unread = [
             f"observation {name!r} is left out: agents cannot read a {type(space).__name__}"
             for name, space in self.left_out.items()
         ]
-        return left_out + [note for entry in self.entries if (note := entry.note()) is not None]
+        if MASK in names and not self.masked:
+            unread.append(f"observation {MASK!r} is left out: the actions are no choices")
+        if "critic" in names and len(names) > 1:
+            unread.append("observation 'critic' is for the critic alone")
+        if others := [name for name in names if name not in ("critic", MASK, "policy") and "policy" in names]:
+            unread.append(f"the policy reads observation 'policy' alone, not {', '.join(others)}")
+        return unread + [note for entry in self.entries if (note := entry.note()) is not None]
 
     def read(self, observation: Any, num_envs: int | None = None) -> dict[str, np.ndarray]:
         """New arrays (N, ...) of a batch of observations."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from counting import counting
+from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.encoders import Encoder
 from gaitway_agents.vector.adapt import BrokenEnvironmentError, adapt
 from gymnasium import spaces
@@ -182,6 +183,21 @@ def test_the_layout_of_images_is_found_and_told(shape, target, note):
     encoder = Encoder(env.single_observation_space, ["policy"], normalize=True)
     encoder.update({"policy": seen})
     assert encoder({"policy": seen}).shape == (1, encoder.dim) and encoder.dim in (512, np.prod(shape))
+
+
+def test_observations_that_are_not_for_the_policy_are_told():
+    box = spaces.Box(-1, 1, (2,))
+    space = spaces.Dict(dict.fromkeys(("policy", "goal", "critic", "action_mask"), box))
+    env, _ = lone(space, {name: np.zeros(2, np.float32) for name in space}, action=box)
+    assert env.notes == [
+        "observation 'action_mask' is left out: the actions are no choices",
+        "observation 'critic' is for the critic alone",
+        "the policy reads observation 'policy' alone, not goal",
+    ]
+    actor = ActorCritic(env.single_observation_space, env.single_action_space, ActorCriticConfig())
+    assert (actor.actor_encoder.keys, actor.critic_encoder.keys) == (["policy"], ["critic"])
+    plain, _ = lone(spaces.Dict({"goal": box, "camera": box}), {"goal": np.zeros(2), "camera": np.zeros(2)})
+    assert plain.notes == []
 
 
 # ---- masks -----------------------------------------------------------------------------------------------------------

@@ -169,6 +169,13 @@ def test_what_cannot_be_used_is_named(spoilt, message, make):
         play(env, 2)
 
 
+def test_an_entry_that_lacks_is_named(make):
+    space = spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Box(-1, 1, ())})
+    for given in ({"a": np.zeros(2)}, None):
+        with pytest.raises(BrokenEnvironmentError, match=r"observation has no '[ab]'.*reset of Told-v0"):
+            make(lambda now, steps, given=given: {"observation": given}, observation=space)
+
+
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
 def test_info_of_any_kind_is_its_own(vectorization, make):
     """Gymnasium puts the entries of all environments into one array, whatever they are."""
