@@ -71,7 +71,7 @@ class TorchVectorEnv(VectorWrapper):
         super().__init__(env)
         self._limit = call_limit
         self.device = torch.device("cpu")
-        self._name = env.spec.id if env.spec is not None else str(env)
+        self._name = str(getattr(env.spec, "id", env))  # EnvPool's own have specs of another kind
         self._n = env.num_envs  # EnvPool's own attribute takes microseconds
         self._row = (self._n,)
         mode = env.metadata["autoreset_mode"]
@@ -127,11 +127,15 @@ class TorchVectorEnv(VectorWrapper):
         options = {name: value for name, value in (options or {}).items() if name != "random_episode_step"}
         if seed is not None:
             self._seed = seed
-        with calling(self._name, f"reset after step {self._steps}" if self._steps else "reset", self._limit):
+        call = f"reset after step {self._steps}" if self._steps else "reset"
+        with calling(self._name, call, self._limit):
             observation, info = self.env.reset(seed=seed, options=options or None)
             self._seeds = self._seed if self._seed is not None else self.env.np_random_seed
+        try:
             parts = self._read(observation, info)
             self._entries.check_finite(parts)
+        except BrokenEnvironmentError as error:
+            raise named(error, self._name, call) from None
         self._returns[:], self._lengths[:], self._restarting[:] = 0.0, 0, False
         self._any_restarting, self._started, self._loaded = False, True, False
         return _tensors(parts), {}
