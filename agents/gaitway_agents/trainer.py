@@ -121,7 +121,7 @@ def evaluate(
     memory = trainer.initial_memory(env.num_envs)
     steps = 0
     counted, age = torch.tensor(shares) > 0, torch.zeros(len(shares), dtype=torch.int64)
-    paid: Tensor | float = 0.0
+    paid: Tensor = torch.zeros(())
     while counted.any():
         action, memory = trainer.predict(observation | memory)
         observation, reward, terminated, truncated, info = env.step(action)
@@ -129,7 +129,7 @@ def evaluate(
         if watch is not None:
             watch(counted, terminated, truncated)
         valid = info.get("valid", torch.ones_like(terminated))
-        age, paid = age + valid.cpu(), paid + reward * valid
+        age, paid = age + valid.cpu(), reward * valid + paid.to(reward.device)
         if "episode" in info:
             for row in info["_episode"].nonzero().flatten().tolist():
                 finished[row].append(Episode(steps, float(info["episode"]["r"][row]), int(info["episode"]["l"][row])))

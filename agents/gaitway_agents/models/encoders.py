@@ -125,8 +125,9 @@ def _module_names(keys: Sequence[str]) -> list[str]:
 
 def is_image(space: spaces.Space) -> bool:
     """True for bytes (C, H, W) that are large enough for convolutions; smaller ones, such as boards, are vectors."""
-    bytes_of_pixels = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
-    return bytes_of_pixels and min(space.shape[1:]) >= SMALLEST
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return min(space.shape[1:]) >= SMALLEST
 
 
 def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool) -> nn.Module:
