@@ -83,8 +83,8 @@ class TorchVectorEnv(VectorWrapper):
             self._end_same_step if self._ends_at_once else (self._end_partial_reset if alone else self._end_next_step)
         )
         self._actions = ActionReader(env.single_action_space, env.num_envs)
-        discrete = isinstance(env.single_action_space, spaces.Discrete | spaces.MultiDiscrete)
-        masks = Masks(env.single_action_space) if discrete else None
+        actions = env.single_action_space
+        masks = Masks(actions) if isinstance(actions, spaces.Discrete | spaces.MultiDiscrete) else None
         self._entries = Entries(env.single_observation_space, env.num_envs, masks)
         self._own_info = bool(env.metadata.get(OWN_INFO))
         self._accounts = True
@@ -314,7 +314,7 @@ class TorchVectorEnv(VectorWrapper):
                 "seed": self._seed,
                 "steps": self._steps,
             }
-        seeds = self._seeds if self._started else self.env.np_random_seed
+        seeds: Any = self._seeds if self._started else self.env.np_random_seed
         return {"seeds": [int(seed) for seed in np.atleast_1d(seeds)], "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
