@@ -45,6 +45,7 @@ class EnvironmentRaised(BrokenEnvironmentError):
         return f"{self.args[0]}{self.args[1]}"
 
     def named(self, environment: str, call: str) -> EnvironmentRaised:
+        """The same, of an environment and a call such as "step 5"."""
         return EnvironmentRaised(f"environment {environment} {self.args[0]} ({call})", self.args[1])
 
 

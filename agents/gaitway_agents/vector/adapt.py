@@ -298,6 +298,7 @@ class TorchVectorEnv(VectorWrapper):
                 )
 
     def close(self, **settings: Any) -> None:
+        """Close the environment; what it raises is named."""
         with calling(self._name, "close", self._limit):
             self.env.close(**settings)
 
