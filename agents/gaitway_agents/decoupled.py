@@ -42,8 +42,8 @@ class DecoupledCollector(Collector):
         if self._next is None:
             self._begin(steps)
         assert self._next is not None
-        rollout = result_of(self._next, self._thread)
-        self._next = None
+        under_way, self._next = self._next, None
+        rollout = result_of(under_way, self._thread)
         if not last:
             self._begin(steps + self.num_steps * self.num_envs)
         return rollout

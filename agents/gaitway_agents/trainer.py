@@ -22,6 +22,8 @@ class Episode:
     """Environment steps of the whole training when it ended."""
     ret: float
     length: int
+    cut: bool = False
+    """True for an evaluation's episode that had not ended when its steps were up: ``ret`` is what it had until then."""
 
 
 class Learner(Protocol):
@@ -100,30 +102,45 @@ Watch = Callable[[Tensor, Tensor, Tensor], None]
 ``terminated`` and ``truncated`` (N,)."""
 
 
+LONGEST = 10_000
+"""Steps after which an evaluation cuts an episode, of environments without a time limit."""
+
+
 @torch.no_grad()
-def evaluate(trainer: Trainer, env: VectorEnv, episodes: int, seed: int, watch: Watch | None = None) -> list[Episode]:
+def evaluate(
+    trainer: Trainer, env: VectorEnv, episodes: int, seed: int, watch: Watch | None = None, longest: int = LONGEST
+) -> list[Episode]:
     """Play ``episodes`` deterministic episodes in ``env``; every environment plays an equal share of them.
 
-    Shares are fixed beforehand, because taking the first to finish would favour short episodes.
+    Shares are fixed beforehand, because taking the first to finish would favour short episodes. An episode that has
+    not ended after ``longest`` steps is cut, and its environment plays no further one: it may never end.
     """
     shares = [episodes // env.num_envs + (row < episodes % env.num_envs) for row in range(env.num_envs)]
     finished: list[list[Episode]] = [[] for _ in shares]
     observation, _ = env.reset(seed=seed)
     memory = trainer.initial_memory(env.num_envs)
     steps = 0
-    counted = torch.tensor(shares) > 0
+    counted, age = torch.tensor(shares) > 0, torch.zeros(len(shares), dtype=torch.int64)
+    paid: Tensor = torch.zeros(())
     while counted.any():
         action, memory = trainer.predict(observation | memory)
-        observation, _, terminated, truncated, info = env.step(action)
+        observation, reward, terminated, truncated, info = env.step(action)
         steps += env.num_envs
         if watch is not None:
             watch(counted, terminated, truncated)
+        valid = info.get("valid", torch.ones_like(terminated))
+        age, paid = age + valid.cpu(), reward * valid + paid.to(reward.device)
         if "episode" in info:
             for row in info["_episode"].nonzero().flatten().tolist():
                 finished[row].append(Episode(steps, float(info["episode"]["r"][row]), int(info["episode"]["l"][row])))
                 counted[row] = len(finished[row]) < shares[row]
+                age[row] = paid[row] = 0
+        for row in (counted & (age >= longest)).nonzero().flatten().tolist():
+            finished[row].append(Episode(steps, float(paid[row]), int(age[row]), cut=True))
+            counted[row], shares[row] = False, len(finished[row])
         if memory:
-            goes_on = info.get("valid", True) & ~(terminated | truncated)
+            goes_on = valid & ~(terminated | truncated)
             memory = {name: value * goes_on[:, None] for name, value in memory.items()}
     rounds = range(max(shares))
-    return [played[i] for i in rounds for played, share in zip(finished, shares, strict=True) if i < share]
+    wanted = [played[:share] for played, share in zip(finished, shares, strict=True)]
+    return [played[i] for i in rounds for played in wanted if i < len(played)]

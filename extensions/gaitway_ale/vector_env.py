@@ -38,7 +38,7 @@ class AtariGames(VectorEnv):
         else:
             self.env = _image_env(self.task, num_envs, num_threads)
             actions = self.env.ale.get_action_set()
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": [], "gaitway_info": True}
         self.single_observation_space = self.env.single_observation_space
         self.single_action_space = self.env.single_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)

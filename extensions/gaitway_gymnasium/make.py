@@ -6,9 +6,11 @@ from typing import Any
 
 import gymnasium
 from gaitway_files.errors import UserError
+from gaitway_files.foreign import calling
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from .envpool_env import EnvPoolVectorEnv, envpool_ids
+from .single import Single
 from .tasks import GymTask, check_id
 
 TABLES = {"FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1", "Taxi-v3", "Blackjack-v1"}
@@ -35,26 +37,29 @@ def build(task: GymTask, num_envs: int, *, seed: int, num_threads: int) -> Vecto
         raise UserError(f"num_envs {num_envs}: at least one environment is needed")
     check_id(task.env_id)
     limit: dict[str, Any] = {} if task.max_episode_steps is None else {"max_episode_steps": task.max_episode_steps}
-    if uses_envpool(task):
-        return EnvPoolVectorEnv(
+    pooled = uses_envpool(task)
+    with calling(task.env_id, "constructor", task.call_time_limit):
+        if pooled:
+            return EnvPoolVectorEnv(
+                task.env_id,
+                num_envs,
+                seed=seed,
+                num_threads=num_threads,
+                observation_space=_observation_space(task.env_id),
+                **task.kwargs,
+                **limit,
+            )
+        env = gymnasium.make_vec(
             task.env_id,
             num_envs,
-            seed=seed,
-            num_threads=num_threads,
-            observation_space=_observation_space(task.env_id),
+            vectorization_mode=task.vectorization,
+            vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
+            wrappers=[Single],
+            disable_env_checker=True,
             **task.kwargs,
             **limit,
         )
-    env = gymnasium.make_vec(
-        task.env_id,
-        num_envs,
-        vectorization_mode=task.vectorization,
-        vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP},
-        disable_env_checker=True,
-        **task.kwargs,
-        **limit,
-    )
-    return Seeded(env, seed)
+        return Seeded(env, seed)
 
 
 def uses_envpool(task: GymTask) -> bool:
@@ -70,6 +75,17 @@ def uses_envpool(task: GymTask) -> bool:
     if task.env_id not in gymnasium.registry:
         return has
     return has and not task.kwargs and task.env_id not in TABLES
+
+
+def time_limit(task: GymTask) -> int | None:
+    """Steps after which every episode ends; None where neither the task nor its id says so."""
+    if task.max_episode_steps is not None:
+        return task.max_episode_steps
+    if uses_envpool(task):
+        import envpool
+
+        return int(envpool.make_spec(task.env_id).config.max_episode_steps)
+    return gymnasium.spec(task.env_id.rpartition(":")[2]).max_episode_steps
 
 
 def _observation_space(env_id: str) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.ranges import Checked, PositiveInt, one_of
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, one_of
 from gaitway_tasks.registry import UnknownNameError
 
 PREFIX = "gym:"
@@ -29,6 +29,8 @@ class GymTask(Checked):
     """Time limit [steps]; None uses that of the id."""
     vectorization: Annotated[str, one_of("sync", "async")] = "sync"
     """Gymnasium's vectorisation: "async" has one process per environment and pays only for slow steps (> 1 ms)."""
+    call_time_limit: PositiveFloat = 600.0
+    """Longest constructor, ``reset`` or ``step`` of all environments [s]; one that takes longer is an error."""
 
 
 IDS = {

@@ -18,7 +18,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from gaitway_files.errors import UserError
+from gaitway_files.errors import NotDone, UserError
 
 from ..errors import ConfigError
 from . import common
@@ -68,7 +68,7 @@ def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
             try:
                 config = resolve(task, agent=agent, overrides=settings)
                 config.domain.preflight(config)
-            except ValueError as error:
+            except (ValueError, NotDone) as error:
                 objections.append(f"{task} with {agent}: {error}")
     if objections:
         raise ConfigError("\n  ".join(["the matrix cannot run:", *objections]) if objections[1:] else objections[0])

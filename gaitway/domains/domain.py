@@ -39,6 +39,8 @@ class Plays(ABC):
 
     evaluation_envs: ClassVar[int] = 16
     """Most environments that an evaluation plays in."""
+    unlimited: ClassVar[str] = "the environment has no time limit: set task.max_episode_steps"
+    """What to do about episodes that do not end."""
 
     @abstractmethod
     def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
@@ -62,6 +64,10 @@ class Plays(ABC):
 
     def measures(self, env: Any) -> Any:
         """Measures of an evaluation besides returns; None without any."""
+        return None
+
+    def time_limit(self, task: Any) -> int | None:
+        """Steps after which every episode of a task ends; None where nothing says so."""
         return None
 
 

@@ -127,6 +127,8 @@ class Environments(Plays, Domain):
 
         torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
         trainer = self.trainer(config)
+        for line in getattr(trainer.env, "notes", ()):
+            print(line)
         return trainer, EpisodeEvaluator(config, run, trainer)
 
 

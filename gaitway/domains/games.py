@@ -57,6 +57,9 @@ class Games(Environments):
 
         return adapt(gaitway_ale.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
 
+    def time_limit(self, task: AtariTask) -> int:
+        return -(-task.max_frames // task.frame_skip)
+
     def pictured(self, task: AtariTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
         import gaitway_ale
         from gaitway_agents.vector.adapt import adapt

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.foreign import calling
 from gaitway_files.trust import import_trusted, trust
 from gaitway_tasks.registry import UnknownNameError
 
@@ -63,7 +64,13 @@ class Gyms(Environments):
         import gaitway_gymnasium
         from gaitway_agents.vector.adapt import adapt
 
-        return adapt(gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads))
+        env = gaitway_gymnasium.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads)
+        return adapt(env, config.task.call_time_limit)
+
+    def time_limit(self, task: GymTask) -> int | None:
+        from gaitway_gymnasium.make import time_limit
+
+        return time_limit(task)
 
     def pictured(self, task: GymTask, seed: int) -> tuple[Any, Callable[[Any], Frame], float]:
         import gaitway_gymnasium
@@ -71,20 +78,31 @@ class Gyms(Environments):
         import numpy as np
         from gaitway_agents.vector.adapt import adapt
 
-        if task.env_id not in gymnasium.registry:
+        if task.env_id.rpartition(":")[2] not in gymnasium.registry:
             raise RunError(f"{task.env_id} is EnvPool's, which draws no pictures: there is nothing to film")
         if not os.environ.get("DISPLAY"):
             os.environ.setdefault("MUJOCO_GL", "egl")  # Gymnasium's own choice needs a display
-        probe = gymnasium.make(task.env_id, render_mode="rgb_array", disable_env_checker=True)
+        with calling(task.env_id, "constructor", task.call_time_limit):
+            probe = gymnasium.make(task.env_id, render_mode="rgb_array", disable_env_checker=True, **task.kwargs)
         fps = int(probe.metadata.get("render_fps", 30))
         drawing: dict[str, Any] = {"render_mode": "rgb_array"}
         model = getattr(probe.unwrapped, "model", None)
         if "track" in [model.camera(i).name for i in range(getattr(model, "ncam", 0))]:  # type: ignore[union-attr]
             drawing["camera_name"] = "track"  # a robot would run out of the default camera's view
         probe.close()
-        drawn = replace(task, backend="gymnasium", vectorization="sync", kwargs={**task.kwargs, **drawing})
-        inner = gaitway_gymnasium.make_env(drawn, 1, seed=seed)
-        return adapt(inner), lambda observation: np.asarray((inner.render() or ())[0], np.uint8), fps
+        filmed = replace(task, backend="gymnasium", vectorization="sync", kwargs={**task.kwargs, **drawing})
+        inner = gaitway_gymnasium.make_env(filmed, 1, seed=seed)
+
+        def picture(observation: Any) -> Frame:
+            with calling(task.env_id, "render", task.call_time_limit):
+                (drawn,) = inner.render() or (None,)
+            if drawn is None:
+                raise RunError(
+                    f"{task.env_id} draws no pictures with render_mode='rgb_array': there is nothing to film"
+                )
+            return np.asarray(drawn, np.uint8)
+
+        return adapt(inner, task.call_time_limit), picture, fps
 
 
 def _modules(env_id: str) -> list[str]:

@@ -42,6 +42,7 @@ class Robots(Environments):
     has_presets = True
     watched = "walk"
     evaluation_envs = 64
+    unlimited = "the task has no time-out: add task.terminations.time_out"
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
 
@@ -203,6 +204,12 @@ class Robots(Environments):
         env.reset()
         env.managers.events.apply("interval", torch.tensor([0]))
         env.step(torch.zeros(env.action_space.shape))
+
+    def time_limit(self, task: Task) -> int | None:
+        from gaitway_tasks.mdp.terminations import time_out
+
+        limited = any(termination.func is time_out for termination in task.terminations.values())
+        return task.timing.max_episode_length if limited else None
 
     def measures(self, env: Any) -> RobotMeasures:
         from ..training.tracking import RobotMeasures

@@ -103,7 +103,7 @@ class EpisodeEvaluator(Evaluator):
             )
 
     def _evaluate(self, episodes: int, wall: float) -> dict[str, Any]:
-        """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got."""
+        """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got. Says which had to be cut."""
         seed = self.config.seed + EVALUATION_SEED
         domain = self.config.environments
         size = min(episodes, domain.evaluation_envs)
@@ -112,25 +112,42 @@ class EpisodeEvaluator(Evaluator):
         row = {"steps": self.trainer.steps, "wall_s": wall}
         row |= played(self.config, self.trainer, self.envs[size], episodes, seed)
         self.run.append_evaluation(row)
+        if "cut" in row:
+            print(f"evaluation: {_cut_words(self.config, row)}")
         return row
 
 
 def played(config: TrainConfig, trainer: Trainer, env: VectorEnv, episodes: int, seed: int) -> dict[str, Any]:
     """``episodes`` deterministic episodes in ``env``, started with ``seed``: what a row of ``evaluations.jsonl`` says.
 
-    That is ``returns`` and ``lengths``, and of a robot ``falls`` and ``tracking``.
+    That is ``returns`` and ``lengths``, and of a robot ``falls`` and ``tracking``. Where some had not ended when their
+    steps were up, ``cut`` are their places in these lists.
     """
-    from gaitway_agents.trainer import evaluate
+    from gaitway_agents.trainer import LONGEST, evaluate
 
     measures = config.environments.measures(env)
-    ended = evaluate(trainer, env, episodes, seed, measures)
+    longest = config.environments.time_limit(config.task) or LONGEST
+    ended = evaluate(trainer, env, episodes, seed, measures, longest)
     row = {
         "deterministic": True,
         "seed": seed,
         "returns": [e.ret for e in ended],
         "lengths": [e.length for e in ended],
     }
+    if cut := [place for place, episode in enumerate(ended) if episode.cut]:
+        row["cut"] = cut
     return row | ({} if measures is None else measures.summary())
+
+
+def _cut_words(config: TrainConfig, row: dict[str, Any]) -> str:
+    """Text about episodes that had not ended."""
+    cut, longest = row["cut"], row["lengths"][row["cut"][0]]
+    plays = config.environments
+    remedy = plays.unlimited if plays.time_limit(config.task) is None else "the time limit has not ended them"
+    return (
+        f"episode {cut[0] + 1} has not ended after {longest:,} steps, {len(cut)} of {len(row['returns'])} were cut "
+        f"there: {remedy}"
+    )
 
 
 def _robot_words(row: dict[str, Any]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from gaitway_files.errors import Stopped
+
 ONCE = (signal.SIGHUP, signal.SIGUSR1)
 """Signals that come more than once, from a shell and from the system, and do not mean more then."""
 STOPS = (signal.SIGINT, signal.SIGTERM, *ONCE)
@@ -62,7 +64,7 @@ def ended_in_order() -> Iterator[None]:
 
     def leave(number: int, frame: FrameType | None) -> None:
         signal.signal(number, previous[signal.Signals(number)])
-        raise SystemExit(128 + number)
+        raise Stopped(128 + number)
 
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     heard = [number for number, handler in previous.items() if handler != signal.SIG_IGN]

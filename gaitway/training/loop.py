@@ -152,7 +152,12 @@ def _learn(
             raise
     finished = good or _is_done(learner, config)
     if finished:
-        evaluator.finish(effort.wall)
+        try:
+            evaluator.finish(effort.wall)
+        except Exception as error:
+            _mark_failed(run, error)
+            _print_ending(run, config, saved, "evaluation failed")
+            raise
         run.update(status="finished", reason=GOOD if good else "total_steps", **_chosen(examinations))
     else:
         run.update(status="interrupted")

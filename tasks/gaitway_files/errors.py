@@ -10,3 +10,7 @@ class UserError(ValueError):
 
 class NotDone(RuntimeError):
     """The input was right, and the work could not be done: exit code 1."""
+
+
+class Stopped(SystemExit):
+    """A signal ends the process: not the exit that other people's code may ask for."""

@@ -15,6 +15,9 @@ from .critics import symlog
 from .linear import Linear
 from .normalizer import RunningNormalizer
 
+SMALLEST = 36
+"""Height and width of an image that the convolutions need [pixels]."""
+
 
 class Encoder(nn.Module):
     """Features (B, ``dim``) of the observations named ``keys``, side by side."""
@@ -51,7 +54,7 @@ class Encoder(nn.Module):
 
 
 class Vector(nn.Module):
-    """Numbers of any shape, flattened, with symlog and then running normalisation if asked for."""
+    """Numbers of any shape and type, flattened, with symlog and then running normalisation if asked for."""
 
     def __init__(self, dim: int, normalize: bool, clip: float | None, symlog: bool):
         super().__init__()
@@ -67,6 +70,7 @@ class Vector(nn.Module):
 
     def _numbers(self, x: Tensor) -> Tensor:
         flat = x if x.dim() == 2 else x.flatten(1)
+        flat = flat if flat.is_floating_point() else flat.to(torch.get_default_dtype())
         return symlog(flat) if self.symlog else flat
 
 
@@ -91,8 +95,10 @@ class NatureCNN(nn.Module):
         super().__init__()
         channels, height, width = shape
         self.dim = 512
-        if min(height, width) < 36:
-            raise UserError(f"images of shape {shape}: the convolutions need (C, H, W) with H and W of 36 or more")
+        if min(height, width) < SMALLEST:
+            raise UserError(
+                f"images of shape {shape}: the convolutions need (C, H, W) with H and W of {SMALLEST} or more"
+            )
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1),
             nn.ReLU(), nn.Flatten(),
@@ -118,7 +124,10 @@ def _module_names(keys: Sequence[str]) -> list[str]:
 
 
 def is_image(space: spaces.Space) -> bool:
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3
+    """True for bytes (C, H, W) that are large enough for convolutions; smaller ones, such as boards, are vectors."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return min(space.shape[1:]) >= SMALLEST
 
 
 def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool) -> nn.Module:

@@ -210,6 +210,45 @@ def test_nothing_is_kept_that_the_environment_writes_to():
     assert float(accounts[0]["episode"]["r"][1]) == 6.0
 
 
+class Chatty(Counting):
+    """Tells ``info`` in every step and reset."""
+
+    def __init__(self, info: Any):
+        super().__init__(3)
+        self.info = info
+
+    def reset(self, **settings: Any) -> tuple[Any, Any]:
+        return super().reset(**settings)[0], dict(self.info)
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        return *super().step(action)[:4], dict(self.info)
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"valid": False},
+        {"valid": np.array([True, False])},
+        {"episode": 7},
+        {"episode": {"reward": 3.0}},
+        {"episode": {"r": "red", "l": "left"}},
+        {"episode": {"r": 40.0, "l": 90}},
+        {"episode": {"r": 40.0, "l": 0}, "valid": 0, "ended": 1, "log": {"x": 1}, "final_rows": 2, "_episode": 5},
+        {"final_info": {"episode": {"r": 40.0, "l": 90}}, "env_id": 3},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_an_environments_own_info_is_its_own_business(info, mode):
+    env = adapt(SyncVectorEnv([lambda: Chatty(info)] * 2, autoreset_mode=mode))
+    env.reset(seed=0)
+    steps = [env.step(still(env))[4] for _ in range(9)]
+    assert not any("valid" in told for told in steps)
+    assert [told.keys() for told in steps if told] == [{"final_obs", "_final_obs", "_episode", "ended", "episode"}] * 3
+    for told in steps[2::3]:
+        assert told["episode"]["r"].tolist() == [3.0, 3.0] and told["episode"]["l"].tolist() == [3, 3]
+
+
 # ---- what adapt lets through -----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from gaitway_agents import registry
+from gaitway_agents import registry, trainer
 from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
@@ -162,3 +162,27 @@ def test_a_game_is_no_robot(tmp_path, capsys):
     assert main(["export", str(out), "--out", str(tmp_path / "bundle")]) == 2
     assert "cartpole is no robot's task" in capsys.readouterr().err
     assert json.loads((out / "run.json").read_text())["status"] == "finished"
+
+
+def test_an_evaluation_of_episodes_that_never_end_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(trainer, "LONGEST", 40)
+    out, steps = tmp_path / "run", [*ON_POLICY, "evaluation_episodes=20"]
+    assert main(["train", "gym:CliffWalking-v1", "--out", str(out), "--quiet", *steps]) == 0
+    said = capsys.readouterr().out
+    assert "evaluation: episode 1 has not ended after 40 steps, 16 of 16 were cut there: " in said
+    assert "set task.max_episode_steps" in said
+    (row,) = read_rows(out / "evaluations.jsonl")
+    assert row["lengths"] == [40] * 16 and row["cut"] == list(range(16))
+    assert all(-4000 <= ret <= -40 for ret in row["returns"])
+
+
+@pytest.mark.parametrize(
+    ("task", "limit"),
+    [
+        ("cliff-walking", 1000), ("gym:CliffWalking-v1", None), ("hopper", 1000), ("taxi", 200), ("breakout", 27_000),
+        ("velocity-flat-go2-blind", 1000),
+    ],
+)  # fmt: skip
+def test_time_limits_of_tasks(task, limit):
+    config = resolve(task)
+    assert config.environments.time_limit(config.task) == limit
