@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .archives import open_zip, read_member
-from .reading import GIB, MIB, DamagedFile, FileError, one_line, open_regular, size
+from .reading import GIB, MIB, DamagedFile, FileError, check_stand_in, one_line, open_regular, size
 
 CHECKPOINT_BYTES = 1024 * GIB
 """Most of a checkpoint; a language model of 70 billion parameters with its optimiser has 840 GB."""
@@ -59,9 +59,10 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
 
 
 def _check(file: IO[bytes], path: str | Path) -> None:
-    if not (begin := file.read(4)):
+    if not (begin := file.read(1024)):
         raise DamagedFile(path, "it is empty")
-    if begin != b"PK\3\4":
+    check_stand_in(begin, path)
+    if begin[:4] != b"PK\3\4":
         raise DamagedFile(path, "it does not begin as a checkpoint does")
     with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
         sizes = {info.filename: info for info in archive.infolist()}
