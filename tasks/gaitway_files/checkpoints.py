@@ -43,7 +43,8 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
             _check(file, path)
             file.seek(0)
-            return torch.load(file, map_location=device, weights_only=True)
+            with torch.serialization.safe_globals(NUMBERS):
+                return torch.load(file, map_location=device, weights_only=True)
     except FileError:
         raise
     except torch.OutOfMemoryError:  # of a GPU: a RuntimeError
@@ -56,6 +57,33 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from None
     except Exception as error:  # torch raises what its reader meets
         raise DamagedFile(path, one_line(error)) from None
+
+
+class _Kind:
+    """Stand-in for numpy's type of a single number."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        if code not in ("f2", "f4", "f8", "i4", "i8", "b1"):
+            raise pickle.UnpicklingError(f"a number of numpy's type {str(code)[:20]}")
+        self.code = f"<{code}"
+
+    def __setstate__(self, _: Any) -> None: ...
+
+
+def _number(kind: _Kind, content: bytes) -> float:
+    """A single number of numpy, such as the best reward in rl_games' checkpoints, as Python's."""
+    import numpy as np
+
+    value: float = np.frombuffer(content, kind.code, 1)[0].item()
+    return value
+
+
+NUMBERS = [
+    (_number, "numpy.core.multiarray.scalar"),
+    (_number, "numpy._core.multiarray.scalar"),
+    (_Kind, "numpy.dtype"),
+]
+"""Stand-ins for what a pickle calls to make a number of numpy, by its name there."""
 
 
 def _check(file: IO[bytes], path: str | Path) -> None:
