@@ -229,8 +229,8 @@ def read_run(
     )
 
 
-def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settings | None]:
-    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors and ``deploy.yaml`` of a run folder."""
+def env_file(folder: Path) -> Path:
+    """``env.yaml`` of a run folder. Raises :class:`IsaacLabImportError`."""
     if not folder.is_dir():
         raise IsaacLabImportError(f"no run folder at {folder}: give a folder like logs/rsl_rl/anymal_c_flat/<date>")
     params = folder if (folder / "env.yaml").is_file() else folder / "params"
@@ -238,6 +238,12 @@ def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settin
         runs = sorted(path.parents[1] for path in folder.glob("*/params/env.yaml"))
         hint = f"; its runs are {', '.join(run.name for run in runs)}: give one of them" if runs else ""
         raise IsaacLabImportError(f"{folder} has no params/env.yaml, which Isaac Lab's train.py writes{hint}")
+    return params / "env.yaml"
+
+
+def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settings | None]:
+    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors and ``deploy.yaml`` of a run folder."""
+    params = env_file(folder).parent
     env = Settings(read_yaml(params / "env.yaml"), "env.yaml")
     agent = Settings(read_yaml(params / "agent.yaml"), "agent.yaml")
     for key in ("scene", "sim", "observations", "actions"):
