@@ -12,8 +12,8 @@ Recipes recognise policies of MuJoCo Playground, Booster Gym, humanoid-gym and L
 one.
 
 Values missing from the source are assumed, and printed as 'guessed'. For any other policy, write a description:
---template prints one to fill in (for a run of Isaac Lab, with all that its env.yaml tells), --describe FILE.yaml imports
-with it, and --show prints the one that a reader made.
+--template prints one to fill in (for a run of Isaac Lab, with all that its env.yaml tells), --describe FILE.yaml
+imports with it, and --show prints the one that a reader made.
 
 The robot is one of Gaitway's if it has the policy's joints; --model takes the source's own MJCF.
 

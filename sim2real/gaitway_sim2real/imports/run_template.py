@@ -39,8 +39,8 @@ def run_template(folder: Path, options: Options) -> str:
         notes.append(f"observation: env.yaml has {printable(width, VALUE)} numbers; the task's code has their order")
     head = [f"# To complete: how to run the policy of {folder.absolute().name}.", *(f"# {note}" for note in notes)]
     blocks = {block.partition(":")[0]: block for block in re.split(r"^(?=[a-z])", TEMPLATE, flags=re.MULTILINE)[1:]}
-    parts = [dump_yaml({key: told.pop(key)}) if key in told else block if key in UNASKED else f"# not in env.yaml:\n{block}"
-             for key, block in blocks.items()]  # fmt: skip
+    marks = {key: "" if key in UNASKED else "# not in env.yaml:\n" for key in blocks}
+    parts = [dump_yaml({k: told.pop(k)}) if k in told else f"{marks[k]}{block}" for k, block in blocks.items()]
     return "\n".join(head) + "\n" + "".join(parts) + (dump_yaml(told) if told else "")
 
 
