@@ -166,7 +166,7 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
         ["observation", "kept", *memory],
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = {"raw_action": (2, network.action_dim)}
-    shapes["kept"] = (2, sum(observer.widths[2:5]) + 1)
+    shapes["kept"] = (2, observer.kept_width)
     for name, shape in zip(memory, network.shapes, strict=True):
         shapes[name] = (*shape[: axes[name]], 2, *shape[axes[name] :])
     after = _exported(mover, shapes, axes, ["joint_pos_target", "action", "next_state"])

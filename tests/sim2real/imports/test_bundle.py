@@ -83,6 +83,23 @@ def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
     np.testing.assert_allclose(target, golden["joint_pos_target"][0], atol=1e-6)
 
 
+@pytest.mark.parametrize("key", ["previous_action", "previous_result"])
+def test_a_low_pass_and_a_raw_phase_are_in_the_graph(tmp_path, key):
+    action = {"scale": 0.25, key: 0.2}
+    clock = {"frequency": 1.4, "offsets": [0.0, 0.5, 0.5, 0.0], "rest_below": 0.01, "rest_phase": -1.0}
+    terms = ["joint_pos_rel", "last_action", "phase"]
+    bundle, _ = made(tmp_path, linear_onnx(28, 12), action=action, clock=clock, observation=terms)
+    golden, contract = np.load(bundle / "golden.npz"), Contract.load(bundle)
+    raw, pose = golden["action"], np.array(contract.default_joint_pos)
+    past = np.zeros(12)
+    for step in range(len(raw)):
+        past = past * (golden["state"][step][0] > 0.5)  # zero after a reset
+        mixed = 0.8 * raw[step] + 0.2 * past
+        np.testing.assert_allclose(golden["joint_pos_target"][step], pose + 0.25 * mixed, atol=1e-5)
+        past = raw[step] if key == "previous_action" else mixed
+    assert np.ptp(raw, axis=0).min() > 0.0
+
+
 def test_the_contract_says_what_was_published_and_what_was_not(rich):
     _, bundle, d = rich
     contract = Contract.load(bundle)
