@@ -59,7 +59,7 @@ class Family:
 
 
 FAMILIES = (
-    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl; also unitree_rl_lab, Robot Lab)"),
+    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl, skrl, rl_games; also unitree_rl_lab)"),
     Family(name="leapp", about="LEAPP package of Isaac Lab 3.0"),
     Family(name="unitree_deploy", about="deploy.yaml of unitree_rl_lab and unitree_rl_mjlab"),
     Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym"),
