@@ -64,7 +64,9 @@ def read_table(path: Path) -> Log:
 
 
 def _npz(path: Path) -> tuple[dict[str, Array], tuple[str, ...], list[str]]:
-    arrays, unread, joints = {}, [], ()
+    arrays: dict[str, Array] = {}
+    unread: list[str] = []
+    joints: tuple[str, ...] = ()
     for name, value in read_npz(path).items():
         field = FIELDS.get(name.lower())
         if field == "joint_names":
