@@ -11,6 +11,7 @@ import os
 import pickle
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,7 +79,7 @@ def _number(kind: _Kind, content: bytes) -> float:
     return value
 
 
-NUMBERS = [
+NUMBERS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
     (_number, "numpy.core.multiarray.scalar"),
     (_number, "numpy._core.multiarray.scalar"),
     (_Kind, "numpy.dtype"),
