@@ -269,7 +269,8 @@ CONTRACTS = {
         "validate.scenario",
     },
     "diagnose": {"validate.scenario", "validate.conditions"},
-    "imports": {"isaaclab.networks", "isaaclab.importer", "leapp.bundle", "leapp.package"},
+    "identify": {"logs.reading"},
+    "imports": {"isaaclab.networks", "isaaclab.importer", "isaaclab.told", "leapp.bundle", "leapp.package"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -18,6 +18,7 @@ from ..errors import MAX_SEED
 if TYPE_CHECKING:
     from gaitway_sim2real.imports.families import Imported
     from gaitway_tasks.ground import Ground
+    from gaitway_tasks.robots import Robot
 
     from ..runs.choice import Which
 
@@ -125,6 +126,25 @@ def add_page(parser: Parser, page: str = "page") -> None:
     parser.option("--port", f"port of the {page} (default 8080)", port, default=8080)
     where = f"address of the {page} (default: this machine only); 0.0.0.0 for all"
     parser.option("--host", where, default="127.0.0.1")
+
+
+def add_log_options(parser: Parser) -> None:
+    """Add what a log of another program may lack: ``--gains`` and ``--topics``."""
+    parser.option("--gains KP,KD|FILE.yaml", "stiffness and damping of a log without them, by joint in the file")
+    topics = "states, joint targets and IMU of a rosbag2 (default: /joint_states, and the only others)"
+    parser.option("--topics A,B,C", topics, lambda text: tuple(text.split(",")), default=())
+
+
+def named_robot(name: str) -> Robot:
+    """The robot of a hardware's or a robot's name. Raises :class:`UserError`."""
+    from gaitway_sim2real.hardware import HARDWARE
+    from gaitway_tasks.robots import ROBOTS
+
+    if name in HARDWARE:
+        return ROBOTS[HARDWARE[name].robot]
+    if name in ROBOTS:
+        return ROBOTS[name]
+    raise UserError(f"unknown robot {name!r}: known are {', '.join([*HARDWARE, *ROBOTS])}")
 
 
 def terrain(text: str) -> Ground:

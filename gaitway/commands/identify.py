@@ -24,9 +24,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from gaitway_files.errors import UserError
+from typing import TYPE_CHECKING
 
 from ..catalogue import IDENTIFY, IDENTIFY_NETWORK
 from . import common
@@ -43,7 +41,7 @@ WORKS_ON = True
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("flight FLIGHT.mcap|FOLDER", "one flight, or a folder of them", Path)
+    parser.option("flight FLIGHT.mcap|LOG|FOLDER", "one flight, a log of another program, or a folder of them", Path)
     parser.option("--robot NAME", "hardware such as unitree-go2, or a robot's name", required=True)
     parser.option("--out params.yaml", "parameter file to write", Path, required=True)
     parser.option("--report FILE.html", "report page (default: beside --out)", Path)
@@ -55,6 +53,7 @@ def add_options(parser: common.Parser) -> None:
     )
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     parser.option("--network", "also train an actuator network; needs torch", choices=("mlp", "lstm"))
+    common.add_log_options(parser)
     parser.option("--seed", "random seed of the coarse search (default 0)", common.seed, default=0)
     parser.option("--threads", "physics threads (default: all cores)", common.whole(0, 4096), default=0)
 
@@ -68,11 +67,11 @@ def run(args: argparse.Namespace) -> int:
 
     from ..runs.files import make_folder, write_text_atomically
 
-    robot = _robot(args.robot)
+    robot = common.named_robot(args.robot)
     page = args.report or args.out.with_suffix(".html")
     for path in (args.out, page):
         make_folder(path.absolute().parent)
-    logs = read_drive_logs(args.flight, robot)
+    logs = read_drive_logs(args.flight, robot, gains=args.gains, topics=args.topics, say=print)
     found = identify(
         logs,
         robot,
@@ -130,14 +129,3 @@ def _network(args: argparse.Namespace, logs: Sequence[DriveLog], found: Identifi
         f"commanded law by {trained.pd_error:.3f} N m"
     )
     return path.name
-
-
-def _robot(name: str) -> Any:
-    from gaitway_sim2real.hardware import HARDWARE
-    from gaitway_tasks.robots import ROBOTS
-
-    if name in HARDWARE:
-        return ROBOTS[HARDWARE[name].robot]
-    if name in ROBOTS:
-        return ROBOTS[name]
-    raise UserError(f"unknown robot {name!r}: known are {', '.join([*HARDWARE, *ROBOTS])}")

@@ -12,7 +12,8 @@ Recipes recognise policies of MuJoCo Playground, Booster Gym, humanoid-gym and L
 one.
 
 Values missing from the source are assumed, and printed as 'guessed'. For any other policy, write a description:
---template prints one to fill in, --describe FILE.yaml imports with it, and --show prints the one that a reader made.
+--template prints one to fill in (for a run of Isaac Lab, with all that its env.yaml tells), --describe FILE.yaml
+imports with it, and --show prints the one that a reader made.
 
 The robot is one of Gaitway's if it has the policy's joints; --model takes the source's own MJCF.
 
@@ -43,12 +44,12 @@ def add_options(parser: common.Parser) -> None:
     parser.option("source SOURCE", "folder or file of the policy", Path, nargs="?")
     parser.option("--out BUNDLE", "folder to write", Path)
     parser.option("--describe FILE.yaml", "description of a policy without a reader", Path)
-    parser.switch("--template", "print a description to fill in, and write nothing")
+    parser.switch("--template", "print a description to fill in, from SOURCE if it is a run of Isaac Lab")
     parser.switch("--show", "print the description of SOURCE, and write nothing")
     parser.option("--recipe NAME", "recipe to run the policy with, whatever its file name; 'list' lists them")
     parser.option("--robot NAME", "one of Gaitway's robots (default: found by the joints)")
     parser.option("--model robot.xml", "MJCF of the robot, in place of Gaitway's", Path)
-    parser.option("--checkpoint FILE", "Isaac Lab: model_<iteration>.pt (default: the newest)", Path)
+    parser.option("--checkpoint FILE", "Isaac Lab: the run's checkpoint (default: the newest)", Path)
     parser.option("--joint-order ORDER", "Isaac Lab: physx, newton, or all joint names separated by commas")
 
 
@@ -56,7 +57,11 @@ def run(args: argparse.Namespace) -> int:
     common.require("import", EXPORT)
     from gaitway_sim2real.imports import families
     from gaitway_sim2real.imports.readers import described, recipes
+    from gaitway_sim2real.imports.run_template import run_template
 
+    options = families.Options(
+        robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order, recipe=args.recipe
+    )
     if args.recipe == "list":
         for name in recipes.names():
             print(f"{name:22}{recipes.recipe(name).match.file} of {recipes.recipe(name).data['source']}")
@@ -65,13 +70,10 @@ def run(args: argparse.Namespace) -> int:
         print(recipes.template(args.recipe), end="")
         return 0
     if args.template:
-        print(described.TEMPLATE, end="")
+        print(described.TEMPLATE if args.source is None else run_template(args.source, options), end="")
         return 0
     if args.source is None or (args.out is None and not args.show):
         raise UserError("gaitway import needs SOURCE and --out BUNDLE (or --show, or --template alone)")
-    options = families.Options(
-        robot=args.robot, model=args.model, checkpoint=args.checkpoint, joint_order=args.joint_order, recipe=args.recipe
-    )
     if args.recipe is not None and args.describe is not None:
         raise UserError("--recipe and --describe exclude each other: leave one out")
     policy: families.Imported

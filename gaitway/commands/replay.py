@@ -32,7 +32,9 @@ from . import common
 
 
 def add_options(parser: common.Parser) -> None:
-    parser.option("flight FLIGHT.mcap", "a recorded flight", Path)
+    parser.option("flight FLIGHT.mcap|LOG", "a recorded flight, or a log of another program", Path)
+    parser.option("--robot NAME", "robot of a log, hardware such as unitree-go2, or a robot's name")
+    common.add_log_options(parser)
     parser.option("--against BUNDLE|RUN", "compare the flight with this bundle", Path)
     parser.option("--parameters FILE.yaml", "identified drives, for --against", Path)
     parser.switch("--hung", "set if the robot hung on a stand with its feet in the air")
@@ -47,17 +49,23 @@ def add_options(parser: common.Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     common.require("reading a flight", FLIGHT)
     _check(args)
-    from gaitway_onboard.flight.reading import read_flight, recover
+    from gaitway_onboard.flight.reading import recover
+    from gaitway_sim2real.logs.reading import LogOptions, read_any
     from gaitway_sim2real.replay.summary import summarise, text
 
     from ..runs.files import make_folder, write_text_atomically
     from ..training.progress import Counter
 
-    flight = read_flight(args.flight)
+    robot = None if args.robot is None else common.named_robot(args.robot)
+    options = LogOptions(robot=robot, gains=args.gains, topics=args.topics)
+    flight, foreign = read_any(args.flight, options, args.recover, say=print)
+    if robot is not None and flight.robot != robot.name:
+        raise UserError(f"{args.flight} is a flight of {flight.robot or 'an unknown robot'}: leave out --robot")
     summary = summarise(flight)
     print(text(summary))
     if args.recover is not None:
-        recover(args.flight, args.recover)
+        if not foreign:
+            recover(args.flight, args.recover)
         print(f"recovered: {args.recover}")
     if not (args.against or args.report or args.video or args.viewer):
         return 0

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .reading import GIB, DamagedFile, FileError, one_line, read_bytes, size
+from .reading import GIB, DamagedFile, FileError, check_stand_in, one_line, read_bytes, size
 
 ARRAYS = 256
 """Most arrays of an archive."""
@@ -108,6 +108,7 @@ def read_npz(path: str | Path, *, limit: int = ARRAY_BYTES) -> dict[str, NDArray
 
 def parse_npz(content: bytes, name: object, *, limit: int = ARRAY_BYTES) -> dict[str, NDArray[Any]]:
     """The arrays in the content of a ``.npz`` file; ``name`` is what a :class:`FileError` calls it."""
+    check_stand_in(content, name)
     with open_zip(io.BytesIO(content), name, members=ARRAYS, limit=limit) as archive:
         infos = archive.infolist()
         return {

@@ -11,11 +11,12 @@ import os
 import pickle
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from .archives import open_zip, read_member
-from .reading import GIB, MIB, DamagedFile, FileError, one_line, open_regular, size
+from .reading import GIB, MIB, DamagedFile, FileError, check_stand_in, one_line, open_regular, size
 
 CHECKPOINT_BYTES = 1024 * GIB
 """Most of a checkpoint; a language model of 70 billion parameters with its optimiser has 840 GB."""
@@ -43,7 +44,8 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         with open(open_regular(path, CHECKPOINT_BYTES), "rb") as file:
             _check(file, path)
             file.seek(0)
-            return torch.load(file, map_location=device, weights_only=True)
+            with torch.serialization.safe_globals(NUMBERS):
+                return torch.load(file, map_location=device, weights_only=True)
     except FileError:
         raise
     except torch.OutOfMemoryError:  # of a GPU: a RuntimeError
@@ -58,10 +60,38 @@ def load_checkpoint(path: str | Path, device: Any = "cpu") -> Any:
         raise DamagedFile(path, one_line(error)) from None
 
 
+class _Kind:
+    """Stand-in for numpy's type of a single number."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        if code not in ("f2", "f4", "f8", "i4", "i8", "b1"):
+            raise pickle.UnpicklingError(f"a number of numpy's type {str(code)[:20]}")
+        self.code = f"<{code}"
+
+    def __setstate__(self, _: Any) -> None: ...
+
+
+def _number(kind: _Kind, content: bytes) -> float:
+    """A single number of numpy, such as the best reward in rl_games' checkpoints, as Python's."""
+    import numpy as np
+
+    value: float = np.frombuffer(content, kind.code, 1)[0].item()
+    return value
+
+
+NUMBERS: list[Callable[..., Any] | tuple[Callable[..., Any], str]] = [
+    (_number, "numpy.core.multiarray.scalar"),
+    (_number, "numpy._core.multiarray.scalar"),
+    (_Kind, "numpy.dtype"),
+]
+"""Stand-ins for what a pickle calls to make a number of numpy, by its name there."""
+
+
 def _check(file: IO[bytes], path: str | Path) -> None:
-    if not (begin := file.read(4)):
+    if not (begin := file.read(1024)):
         raise DamagedFile(path, "it is empty")
-    if begin != b"PK\3\4":
+    check_stand_in(begin, path)
+    if begin[:4] != b"PK\3\4":
         raise DamagedFile(path, "it does not begin as a checkpoint does")
     with open_zip(file, path, members=MEMBERS, limit=CHECKPOINT_BYTES, stored=True) as archive:
         sizes = {info.filename: info for info in archive.infolist()}

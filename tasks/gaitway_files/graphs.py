@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .contained import contained
-from .reading import GIB, MIB, FileError, one_line, size
+from .reading import GIB, MIB, FileError, check_stand_in, one_line, size
 
 GRAPH_BYTES = 256 * MIB
 """Most of a policy's graph with its weights; one of 10 million parameters has 40 MB."""
@@ -101,6 +101,7 @@ def check_graph(content: bytes, name: object, *, external: bool = False) -> None
     """
     if len(content) > GRAPH_BYTES:
         raise FileError(name, f"has {size(len(content))}; graphs of at most {size(GRAPH_BYTES)} are read")
+    check_stand_in(content, name)
     _Walk(memoryview(content), name, external).model()
 
 

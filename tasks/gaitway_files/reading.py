@@ -21,6 +21,16 @@ NAME, VALUE, SENTENCE = 200, 80, 500
 LINE_BYTES = 16 * MIB
 """Most of one line of a file of rows."""
 
+STAND_INS = {
+    b"version https://git-lfs": "is a pointer of Git LFS, not the file: run git lfs pull in its repository",
+    b"/annex/objects/": "is a pointer of git-annex, not the file: run git annex get in its repository",
+    b"<!doctype html": "is a web page, not the file: download the raw file",
+    b"<html": "is a web page, not the file: download the raw file",
+    b"404: not found": "is a server's answer that it has no such file: download it again, from the right address",
+    b"entry not found": "is a server's answer that it has no such file: download it again, from the right address",
+}
+"""Beginnings, in small letters, of what downloads and checkouts leave in the place of a file of numbers."""
+
 KINDS = {
     stat.S_ISDIR: "a folder",
     stat.S_ISFIFO: "a pipe",
@@ -68,6 +78,14 @@ def check_texts(data: Any, name: object, limit: int) -> Any:
 
 class DamagedFile(FileError):
     """A file that was cut short or altered since it was written."""
+
+
+def check_stand_in(content: bytes | memoryview, name: object) -> None:
+    """Raise :class:`FileError` if ``content``, of a file of numbers, is only something in its place, with the cure."""
+    start = bytes(content[:1024]).lstrip().lower()
+    for begin, reason in STAND_INS.items():
+        if start.startswith(begin):
+            raise FileError(name, reason)
 
 
 class MissingFile(FileError):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .archives import open_zip, read_member
-from .reading import KIB, MIB, DamagedFile, FileError, as_text, one_line, size
+from .reading import KIB, MIB, DamagedFile, FileError, as_text, check_stand_in, one_line, size
 
 ARCHIVE_BYTES = 256 * MIB
 """Most of an archive, packed and unpacked; those of robots' policies have 0.1 to 5 MB."""
@@ -65,6 +65,7 @@ def parse_torchscript(content: bytes, name: object) -> ScriptArchive:
     """Contents of an archive of ``torch.jit.save``; a :class:`FileError` calls the archive ``name``."""
     if len(content) > ARCHIVE_BYTES:
         raise FileError(name, f"has {size(len(content))}; at most {size(ARCHIVE_BYTES)} are read")
+    check_stand_in(content, name)
     if content[:4] != b"PK\3\4":
         raise DamagedFile(name, "it does not begin as an archive of torch.jit.save does")
     with open_zip(io.BytesIO(content), name, members=MEMBERS, limit=ARCHIVE_BYTES) as archive:

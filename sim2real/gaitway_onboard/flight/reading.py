@@ -6,7 +6,7 @@ import dataclasses
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -41,6 +41,10 @@ UNPACKED_START, UNPACKED_RATIO = 64 * MIB, 100
 MODE_CHARACTERS = 256
 
 CHANNELS = {topic: channel for channel, topic in TOPICS.items()}
+
+
+class ForeignRecording(FlightError):
+    """An MCAP file of another program."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,7 @@ def read_flight(path: str | Path) -> Flight:
 def _read(path: Path) -> Flight:
     last = _Part(path)
     if not last.metadata:
-        raise FlightError(f"{path} is an MCAP file, but no flight of Gaitway's recorder")
+        raise ForeignRecording(f"{path} is an MCAP file, but no flight of Gaitway's recorder")
     if (found := last.metadata.get("version")) != VERSION:
         raise FlightError(
             f"{path} is a flight of version {found!r} and this Gaitway reads {VERSION!r}: use the Gaitway that wrote it"
@@ -231,6 +235,18 @@ def _read(path: Path) -> Flight:
         truncated=any(part.truncated for part in parts),
         trouble=last.end.get("trouble", ""),
     )
+
+
+def read_messages(path: str | Path, kinds: Collection[str]) -> tuple[dict[str, list[tuple[int, bytes]]], bool]:
+    """Messages of other programs in an MCAP file: by topic, the time [ns] at which each was stored, and its content.
+
+    Only those of the schemas ``kinds``, such as "sensor_msgs/msg/Imu". The second value says whether all could be read.
+    """
+    part = _Part(Path(path), kinds=frozenset(kinds))
+    found: dict[str, list[tuple[int, bytes]]] = defaultdict(list)
+    for number, messages in part.messages.items():
+        found[part.channels[number].topic] += [(message.log_time, message.data) for message in messages]
+    return found, not part.truncated
 
 
 class _Bounded:
@@ -262,6 +278,8 @@ class _Part:
     messages: dict[int, list[Message]] = field(default_factory=lambda: defaultdict(list))
     """Messages by the file's own channel number."""
     truncated: bool = False
+    kinds: frozenset[str] | None = None
+    """Names of the schemas whose messages are kept; None keeps all."""
 
     def __post_init__(self) -> None:
         try:
@@ -270,13 +288,15 @@ class _Part:
                     self._take(record)
         except FileError as error:
             raise FlightError(str(error)) from None
+        except ForeignRecording:
+            raise
         except InvalidMagic:
             if not self.metadata:
                 raise FlightError(f"{self.path} is not an MCAP file") from None
             self.truncated = True
         except Exception:  # the end of the file, checksums, decompressors: their errors share no base class
             self.truncated = True
-        if not self.metadata and self.truncated:
+        if not self.metadata and not self.messages and self.truncated:
             raise FlightError(f"{self.path} is cut off before its first record: nothing can be recovered")
 
     def _records(self, reader: StreamReader) -> Iterator[object]:
@@ -297,7 +317,10 @@ class _Part:
 
     def _take(self, record: object) -> None:
         if isinstance(record, Message):
-            self.messages[record.channel_id].append(record)
+            if self.kinds is None and not self.metadata:
+                raise ForeignRecording(f"{self.path} is an MCAP file, but no flight of Gaitway's recorder")
+            if self.kinds is None or self._kind(record.channel_id) in self.kinds:
+                self.messages[record.channel_id].append(record)
         elif isinstance(record, Channel):
             self.channels[record.id] = record
         elif isinstance(record, Schema):
@@ -308,6 +331,12 @@ class _Part:
             self.metadata = check_texts(record.metadata, self.path, METADATA_CHARACTERS)
         elif isinstance(record, Metadata) and record.name == END:
             self.end = check_texts(record.metadata, self.path, METADATA_CHARACTERS)
+
+    def _kind(self, channel: int) -> str:
+        """Name of the schema of a channel; empty if the file does not say."""
+        found = self.channels.get(channel)
+        schema = None if found is None else self.schemas.get(found.schema_id)
+        return "" if schema is None else schema.name
 
     def told(self, channel: int) -> int:
         """Messages that the recorder was told in all, as far as the file says."""

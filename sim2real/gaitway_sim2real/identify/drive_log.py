@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.flight.reading import Flight, read_flight
+from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import projected_gravity
 from gaitway_tasks.robots import Robot
+
+from ..logs.reading import TABLES, LogOptions, is_bag, read_any
 
 MAX_BASE_SPEED = 0.25  # [rad/s] rms of the gyroscope of a robot that hangs still; a slow walk has twice that
 SETTLED = 0.5  # quantile of a tick's delay that its stamp is set to
@@ -51,15 +54,25 @@ class DriveLog:
         return float(np.median(np.diff(self.time)))
 
 
-def read_drive_logs(path: str | Path, robot: Robot) -> list[DriveLog]:
-    """The flight ``path``, or every flight of the folder ``path``; raises :class:`IdentificationError`."""
-    path = Path(path)
-    if path.is_dir():
-        paths = sorted(path.glob("*.mcap"))
+def read_drive_logs(
+    path: str | Path,
+    robot: Robot,
+    *,
+    gains: str | None = None,
+    topics: tuple[str, ...] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> list[DriveLog]:
+    """The flight or log ``path``, or each of the folder ``path``; see :class:`LogOptions` for ``gains`` and ``topics``.
+
+    Raises :class:`UserError`.
+    """
+    path, options = Path(path), LogOptions(robot=robot, gains=gains, topics=topics)
+    paths = [path]
+    if path.is_dir() and not is_bag(path):
+        paths = sorted(item for item in path.iterdir() if item.suffix.lower() in (".mcap", ".db3", *TABLES))
         if not paths:
             raise IdentificationError(f"{path} has no flight: *.mcap, as gaitway deploy --log writes them")
-        return [drive_log(read_flight(item), robot) for item in paths]
-    return [drive_log(read_flight(path), robot)]
+    return [drive_log(read_any(item, options, say=say)[0], robot) for item in paths]
 
 
 def drive_log(flight: Flight, robot: Robot) -> DriveLog:
@@ -69,6 +82,8 @@ def drive_log(flight: Flight, robot: Robot) -> DriveLog:
         raise IdentificationError(f"{name} is a flight of {flight.robot or 'an unknown robot'}, not of {robot.name}")
     if sorted(flight.joint_names) != sorted(robot.joint_names):
         raise IdentificationError(f"{name}: its joints are not those of {robot.name}: {', '.join(flight.joint_names)}")
+    if not len(flight.frame):
+        raise IdentificationError(f"{name} has no commands: joint targets, stiffness and damping are needed")
     if len(flight.state) < MIN_TICKS or len(flight.frame) < MIN_TICKS:
         raise IdentificationError(f"{name} has {len(flight.state)} states and {len(flight.frame)} commands: too few")
     order = [flight.joint_names.index(joint) for joint in robot.joint_names]

@@ -42,7 +42,7 @@ SIGNALS = {
     "base_ang_vel": ("gyro",), "base_lin_vel": ("root_lin_vel_b",), "projected_gravity": ("imu_quat_wxyz",),
     "euler_xyz": ("imu_quat_wxyz",), "generated_commands": ("command",), "joint_pos": ("joint_pos",),
     "joint_pos_rel": ("joint_pos",), "joint_vel_rel": ("joint_vel",), "last_action": ("action",),
-    "phase_sin": ("clock",), "phase_cos": ("clock",), "constant": ("clock",),
+    "phase": ("clock",), "phase_sin": ("clock",), "phase_cos": ("clock",), "constant": ("clock",),
 }  # fmt: skip
 """Signals that each term reads, as the contract names them."""
 

@@ -30,7 +30,7 @@ TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 TERMS: dict[str, int | str] = {
     "base_ang_vel": 3, "base_lin_vel": 3, "projected_gravity": 3, "euler_xyz": 3, "generated_commands": 3,
     "joint_pos": "joints", "joint_pos_rel": "joints", "joint_vel_rel": "joints", "last_action": "action",
-    "phase_sin": "clock", "phase_cos": "clock", "constant": 1,
+    "phase": "clock", "phase_sin": "clock", "phase_cos": "clock", "constant": 1,
 }  # fmt: skip
 """Terms of an observation, and the numbers of each."""
 
@@ -67,7 +67,10 @@ class History:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Phase of the gait, which the terms ``phase_sin`` and ``phase_cos`` read; one number for each of ``offsets``."""
+    """Phase of the gait, one number for each of ``offsets``.
+
+    The terms ``phase`` (in cycles, from 0 to below 1), ``phase_sin`` and ``phase_cos`` read it.
+    """
 
     frequency: float
     """[Hz]"""
@@ -81,7 +84,7 @@ class Clock:
     rest_below: float = 0.0
     """Length of the command below which the robot rests; 0 never rests."""
     rest_phase: float | None = None
-    """Phase of all feet at rest, in cycles; None gives 0 for sine and cosine."""
+    """Phase of all feet at rest, in cycles; the term ``phase`` shows it as it is, such as -1. None gives 0 for all."""
     restarts: bool = False
     """True if the clock starts anew after a rest; otherwise it went on."""
     wakes_late: bool = False
@@ -90,13 +93,26 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """``target = clamp(offset + scale * clamp(action, raw_clip), clip)`` [rad], of the joints that the policy moves."""
+    """``target = clamp(offset + scale * clamp(action, raw_clip), clip)`` [rad], of the joints that the policy moves.
+
+    A low-pass mixes what ``scale`` multiplies with its past: ``(1 - p) * action + p * past``. The policy's term
+    ``last_action`` is not filtered.
+    """
 
     joints: tuple[str, ...]
     scale: Numbers
     offset: Numbers
     clip: tuple[Range, ...] | None = None
     raw_clip: tuple[Range, ...] | None = None
+    previous_action: float = 0.0
+    """Share p of the previous clamped action, 0 at first."""
+    previous_result: float = 0.0
+    """Share p of this filter's previous result, 0 at first."""
+
+    @property
+    def past(self) -> float:
+        """Share of the past in either filter."""
+        return self.previous_action or self.previous_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +324,12 @@ def _others(d: Description) -> Sequence[str]:
         faults.append(f"history.fill is {d.history.fill!r}; it is first or zeros")
     if tuple(d.command.ranges) != TWIST:
         faults.append(f"command.ranges has {', '.join(d.command.ranges)}; expected {', '.join(TWIST)}")
+    shares = (d.action.previous_action, d.action.previous_result)
+    if not all(0.0 <= share < 1.0 for share in shares) or all(shares):
+        faults.append(
+            f"action has previous_action {shares[0]:g} and previous_result {shares[1]:g}: one of them may be above 0, "
+            "and is below 1"
+        )
     faults += [f"the range of {k} is empty: {list(v)}" for k, v in d.command.ranges.items() if v[0] > v[1]]
     return faults
 

@@ -80,6 +80,11 @@ def _action(data: Any, joints: Sequence[str], pose: Mapping[str, float], where: 
         offset=_floats(per_name(offset, moved, f"{where}.offset"), f"{where}.offset"),
         clip=_ranges(data.get("clip"), moved, f"{where}.clip"),
         raw_clip=_ranges(data.get("raw_clip"), moved, f"{where}.raw_clip"),
+        **{
+            key: _floats((data[key],), f"{where}.{key}")[0]
+            for key in ("previous_action", "previous_result")
+            if data.get(key) is not None
+        },
     )
 
 

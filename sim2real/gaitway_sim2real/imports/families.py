@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
+from gaitway_files.reading import FileError, check_stand_in, open_regular
+
 from .errors import PolicyImportError
 
 
@@ -57,7 +59,7 @@ class Family:
 
 
 FAMILIES = (
-    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl; also unitree_rl_lab, Robot Lab)"),
+    Family(name="isaaclab", about="run folder of Isaac Lab's train.py (rsl_rl, skrl, rl_games; also unitree_rl_lab)"),
     Family(name="leapp", about="LEAPP package of Isaac Lab 3.0"),
     Family(name="unitree_deploy", about="deploy.yaml of unitree_rl_lab and unitree_rl_mjlab"),
     Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym"),
@@ -75,7 +77,14 @@ def holds_policy(source: Path) -> bool:
 def find(source: Path) -> tuple[Family, Path]:
     """The one policy at ``source`` and its family. Raises :class:`PolicyImportError` for none or several."""
     if not source.exists():
-        raise PolicyImportError(f"there is nothing at {source}")
+        link = f", which leads to {source.readlink()}" if source.is_symlink() else ""
+        raise PolicyImportError(f"there is nothing at {source}{link}")
+    if source.is_file():
+        try:
+            with open(open_regular(source), "rb") as file:
+                check_stand_in(file.read(1024), source)
+        except FileError as error:
+            raise PolicyImportError(str(error)) from None
     for family in FAMILIES:
         found = family.reader().find(source.absolute())  # readers look at the folders above as well
         if len(found) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 import torch
 from gaitway_files.graphs import open_graph
-from gaitway_files.reading import FileError
+from gaitway_files.reading import FileError, one_line
 from onnx import compose, version_converter
 from torch import Tensor, nn
 
@@ -44,6 +45,11 @@ class OpenNetwork:
     action_dim: int
     session: Any
 
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Robots' axis of the action and of each next memory."""
+        return 0, *(axis for _, _, axis in self.memory)
+
     def run(self, observation: np.ndarray, memory: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Action and next memories of one robot after the other: the network as it was published."""
         rows: list[list[np.ndarray]] = []
@@ -52,12 +58,14 @@ class OpenNetwork:
             for (name, _, axis), part in zip(self.memory, memory, strict=True):
                 feed[name] = np.take(part, [n], axis)
             rows.append(self.session.run([self.action, *(out for _, out, _ in self.memory)], feed))
-        axes = [0, *(axis for _, _, axis in self.memory)]
-        return [np.concatenate(parts, axis) for parts, axis in zip(zip(*rows, strict=True), axes, strict=True)]
+        return [np.concatenate(parts, axis) for parts, axis in zip(zip(*rows, strict=True), self.axes, strict=True)]
 
 
 def open_network(content: bytes, network: Network) -> OpenNetwork:
-    """Open the graph that ``network`` describes; raises :class:`PolicyImportError`."""
+    """Open the graph that ``network`` describes; raises :class:`PolicyImportError`.
+
+    A graph for a fixed number of robots, such as the environments of its training, is opened for any number.
+    """
     try:
         session = open_graph(content, network.file)
     except FileError as error:
@@ -90,10 +98,47 @@ def open_network(content: bytes, network: Network) -> OpenNetwork:
         if not all(isinstance(length, int) for length in shape):
             raise PolicyImportError(f"{network.file}: the shape of {name} is {inputs[name].shape}, not known in full")
         shapes.append(tuple(shape))
-    return OpenNetwork(
+    opened = OpenNetwork(
         network.file, content, observation, action, network.memory, tuple(shapes),
         _width(inputs[observation], network.file), _width(outputs[action], network.file), session,
     )  # fmt: skip
+    robots = inputs[observation].shape[0]
+    return _freed(opened, robots) if isinstance(robots, int) and robots > 1 else opened
+
+
+def _freed(fixed: OpenNetwork, robots: int) -> OpenNetwork:
+    """The network ``fixed``, which takes exactly ``robots`` robots, for any number; each robot's numbers stay."""
+    unlike = PolicyImportError(
+        f"{fixed.name}: {fixed.observation} has the fixed shape [{robots}, {fixed.observation_dim}], and the graph "
+        f"cannot be run for another number of robots: export it for 1 robot, or for any number (dynamic_axes of "
+        f"torch.onnx.export)"
+    )
+    content = _any_batch(onnx.load_from_string(fixed.content), fixed).SerializeToString()
+    try:
+        free = dataclasses.replace(fixed, content=content, session=open_graph(content, fixed.name))
+    except FileError:
+        raise unlike from None
+    rng, chosen = np.random.default_rng(0), sorted({0, robots // 2, robots - 1})
+    observation = rng.standard_normal((robots, fixed.observation_dim), np.float32)
+    feed, memory = {fixed.observation: observation}, []
+    for shape, (name, _, axis) in zip(fixed.shapes, fixed.memory, strict=True):
+        feed[name] = rng.standard_normal((*shape[:axis], robots, *shape[axis:]), np.float32)
+        memory.append(np.take(feed[name], chosen, axis))
+    try:
+        together = fixed.session.run([fixed.action, *(out for _, out, _ in fixed.memory)], feed)
+        alone = free.run(observation[chosen], memory)
+        rows = [np.take(part, chosen, axis) for part, axis in zip(together, fixed.axes, strict=True)]
+        equal = [a.shape == b.shape and _difference(a, b) <= TOLERANCE for a, b in zip(alone, rows, strict=True)]
+    except Exception:  # onnxruntime's exceptions share no base class of their own
+        raise unlike from None
+    if not all(equal):
+        raise unlike
+    return free
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference of two arrays, relative above 1."""
+    return float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max())
 
 
 def _width(tensor: Any, file: str) -> int:
@@ -121,11 +166,11 @@ def bundle_graph(network: OpenNetwork, observer: Observer, mover: Mover) -> byte
         ["observation", "kept", *memory],
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = {"raw_action": (2, network.action_dim)}
-    shapes["kept"] = (2, sum(observer.widths[2:5]) + 1)
+    shapes["kept"] = (2, observer.kept_width)
     for name, shape in zip(memory, network.shapes, strict=True):
         shapes[name] = (*shape[: axes[name]], 2, *shape[axes[name] :])
     after = _exported(mover, shapes, axes, ["joint_pos_target", "action", "next_state"])
-    inner = _any_batch(onnx.load_from_string(network.content))
+    inner = _any_batch(onnx.load_from_string(network.content), network)
     opset = max(LEAST_OPSET, *(_opset(model) for model in (before, inner, after)))
     parts = [version_converter.convert_version(m, opset) if _opset(m) != opset else m for m in (before, inner, after)]
     for part in parts:
@@ -164,7 +209,9 @@ def check_equal(graph: bytes, network: OpenNetwork, observer: Observer, mover: M
         try:
             found = session.run(["joint_pos_target", "action", "next_state"], feed | {"state": state})
         except Exception as error:  # onnxruntime's exceptions share no base class of their own
-            raise PolicyImportError(f"the policy's graph does not run for {robots} robots at once: {error}") from None
+            raise PolicyImportError(
+                f"the policy's graph does not run for {robots} robots at once: {one_line(error)}"
+            ) from None
         with torch.inference_mode():
             seen = observer(*(torch.from_numpy(feed[name]) for name in names), torch.from_numpy(state))
             out = network.run(seen[0].numpy(), [part.numpy() for part in seen[2:]])
@@ -172,7 +219,7 @@ def check_equal(graph: bytes, network: OpenNetwork, observer: Observer, mover: M
                 raise PolicyImportError(f"{network.name} gives numbers that are not finite: its weights are broken")
             wanted = mover(torch.from_numpy(out[0]), seen[1], *(torch.from_numpy(part) for part in out[1:]))
         for a, b in zip(found, (part.numpy() for part in wanted), strict=True):
-            worst = max(worst, float((np.abs(a - b) / np.maximum(1.0, np.abs(b))).max()))
+            worst = max(worst, _difference(a, b))
         state = wanted[2].numpy()
     if not worst <= TOLERANCE:
         raise PolicyImportError(
@@ -209,15 +256,16 @@ class _Positional(nn.Module):
         return self.module(*inputs)
 
 
-def _any_batch(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The network with any number of robots where it says one."""
+def _any_batch(model: onnx.ModelProto, network: OpenNetwork) -> onnx.ModelProto:
+    """The network with any number of robots, whatever number it says."""
+    axes = {network.observation: 0, network.action: 0}
+    axes |= {name: axis for given, left, axis in network.memory for name in (given, left)}
     for tensor in (*model.graph.input, *model.graph.output):
         dims = tensor.type.tensor_type.shape.dim
-        for dim in dims:
-            if dim.dim_param or dim.dim_value == 1:
-                dim.Clear()
-                dim.dim_param = BATCH
-                break
+        if (axis := axes.get(tensor.name, 0)) < len(dims):
+            dims[axis].Clear()
+            dims[axis].dim_param = BATCH
+    del model.graph.value_info[:]  # shapes inferred for that number
     return model
 
 

@@ -1,7 +1,8 @@
 """The two halves of a described policy around its network: raw signals to observation, and action to joint targets.
 
 All memory is in ``state``: [started (1), last action (A), clock (1), limited command (3), frames (H * F, oldest first),
-the network's memory (M)]. All zero means "just reset". Parts that the policy does not use are absent.
+filtered action (A), the network's memory (M)]. All zero means "just reset". Parts that the policy does not use are
+absent.
 """
 
 from __future__ import annotations
@@ -79,11 +80,17 @@ class Observer(nn.Module):
 
     @property
     def widths(self) -> list[int]:
-        """Widths of the state's parts: started, last action, clock, limited command, frames, memory."""
+        """Widths of the parts of the state, in the order of the module's account of it."""
         d = self.description
         clock, limited = int(d.clock is not None), 0 if d.command.acceleration is None else 3
         frames = d.frame_dim * self.depth if self.depth > 1 else 0
-        return [1, len(d.action.joints), clock, limited, frames, sum(self.memory_sizes)]
+        filtered = len(d.action.joints) if d.action.previous_result else 0
+        return [1, len(d.action.joints), clock, limited, frames, filtered, sum(self.memory_sizes)]
+
+    @property
+    def kept_width(self) -> int:
+        """Width of what the first half gives the second to keep, or to filter the action with."""
+        return sum(self.widths[2:5]) + 1 + (len(self.description.action.joints) if self.description.action.past else 0)
 
     @property
     def input_widths(self) -> dict[str, int]:
@@ -93,7 +100,7 @@ class Observer(nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Observation (N, D), clock, limited command and frames to keep (N, K), and each memory in its own shape."""
         signals = dict(zip(self.input_widths, inputs, strict=True))
-        started, action, clock, limited, past, memory = signals["state"].split(self.widths, 1)
+        started, action, clock, limited, past, filtered, memory = signals["state"].split(self.widths, 1)
         command, limited = self._command(signals["command"], limited)
         phases, clock = self._phases(command, started, clock)
         values = {
@@ -119,7 +126,9 @@ class Observer(nn.Module):
             frames = torch.where(started > 0.5, torch.cat((past[:, frame.shape[1] :], frame), 1), first)
             past = frames
         small = [part for part, width in zip((clock, limited, past), self.widths[2:5], strict=True) if width]
-        kept = torch.cat((*small, started), 1)  # never empty: graphs have no empty tensors
+        rule = self.description.action
+        before = [filtered if rule.previous_result else action] if rule.past else []
+        kept = torch.cat((*small, started, *before), 1)  # never empty: graphs have no empty tensors
         return frames.index_select(1, self.columns), kept, *self._unpack(memory)
 
     def _term(self, number: int, term: Term, values: dict[str, Tensor], signals: dict[str, Tensor]) -> Tensor:
@@ -150,7 +159,7 @@ class Observer(nn.Module):
         return command, limited
 
     def _phases(self, command: Tensor, started: Tensor, count: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Sine and cosine of each foot's phase, and the count at the next step."""
+        """Each foot's phase, its sine and cosine, and the count at the next step."""
         clock = self.description.clock
         if clock is None:
             return {}, count
@@ -163,20 +172,21 @@ class Observer(nn.Module):
         advance = self.advance + clock.faster * self.description.control_dt * share
         following = torch.remainder(count + advance, self.cycle)
         shown = torch.where(rested, torch.zeros_like(count), count) if clock.wakes_late else count
-        angle = 2.0 * math.pi * (shown / self.cycle + self.offsets)
-        sine, cosine = angle.sin(), angle.cos()
+        cycles = shown / self.cycle + self.offsets
+        angle = 2.0 * math.pi * cycles
+        phase, sine, cosine = torch.remainder(cycles, 1.0), angle.sin(), angle.cos()
         if clock.rest_below:
             resting = length < clock.rest_below
-            at_rest = (0.0, 0.0) if clock.rest_phase is None else _circle(clock.rest_phase)
-            sine, cosine = (
+            at_rest = (0.0,) * 3 if clock.rest_phase is None else (clock.rest_phase, *_circle(clock.rest_phase))
+            phase, sine, cosine = (
                 torch.where(resting, torch.full_like(value, still), value)
-                for value, still in ((sine, at_rest[0]), (cosine, at_rest[1]))
+                for value, still in zip((phase, sine, cosine), at_rest, strict=True)
             )
             if clock.restarts:
                 following = torch.where(resting, torch.zeros_like(following), following)
             if clock.wakes_late:
                 following = torch.where(resting, following - self.cycle, following)
-        return {"phase_sin": sine, "phase_cos": cosine}, following
+        return {"phase": phase, "phase_sin": sine, "phase_cos": cosine}, following
 
     def _columns(self) -> list[int]:
         """Place of each number of the observation among the frames, oldest first."""
@@ -210,7 +220,7 @@ class Mover(nn.Module):
     def __init__(self, observer: Observer, joints: Sequence[str], held: Sequence[float]):
         super().__init__()
         d, action = observer.description, observer.description.action
-        self.memory, self.keeps = observer.memory, sum(observer.widths[2:5])
+        self.rule, self.memory, self.keeps = action, observer.memory, sum(observer.widths[2:5])
         self.register_buffer("raw_clips", None if action.raw_clip is None else torch.tensor(action.raw_clip).T)
         place = [action.joints.index(name) if name in action.joints else len(action.joints) for name in joints]
         self.register_buffer("place", torch.tensor(place))
@@ -223,15 +233,22 @@ class Mover(nn.Module):
         """``joint_pos_target`` (N, J), ``action`` (N, J) and ``next_state`` (N, S)."""
         if self.raw_clips is not None:
             action = torch.minimum(torch.maximum(action, self.raw_clips[0]), self.raw_clips[1])
-        spread = torch.cat((action, torch.zeros_like(action[:, :1])), 1).index_select(1, self.place)
+        mixed = action
+        if self.rule.past:
+            mixed = (1.0 - self.rule.past) * action + self.rule.past * kept[:, -action.shape[1] :]
         limits = None if self.clips is None else (self.clips[0], self.clips[1])
-        target = joint_targets(spread, self.scale, self.offset, limits)
+        target = joint_targets(self._spread(mixed), self.scale, self.offset, limits)
         remembered = [
             torch.movedim(part, axis, 0).reshape(-1, math.prod(shape))
             for part, (shape, axis) in zip(memory, self.memory, strict=True)
         ]
-        parts = [torch.ones_like(action[:, :1]), action, *([kept[:, : self.keeps]] if self.keeps else []), *remembered]
-        return target, spread, torch.cat(parts, 1)
+        parts = [torch.ones_like(action[:, :1]), action, *([kept[:, : self.keeps]] if self.keeps else [])]
+        parts += [*([mixed] if self.rule.previous_result else []), *remembered]
+        return target, self._spread(action), torch.cat(parts, 1)
+
+    def _spread(self, action: Tensor) -> Tensor:
+        """The numbers of the policy's joints (N, A) at the places of the contract's (N, J)."""
+        return torch.cat((action, torch.zeros_like(action[:, :1])), 1).index_select(1, self.place)
 
 
 def scales_offsets_clips(

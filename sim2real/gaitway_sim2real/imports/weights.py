@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 from gaitway_files.graphs import check_graph
-from gaitway_files.reading import FileError, read_bytes
+from gaitway_files.reading import FileError, check_stand_in, read_bytes
 from gaitway_onboard.bundle.contract import FILE_BYTES, sha256
 
 from .bundle import Found
@@ -56,6 +56,7 @@ def whole_onnx(path: Path) -> bytes:
         if name not in outside:
             try:
                 outside[name] = read_bytes(path.with_name(name), FILE_BYTES)
+                check_stand_in(outside[name], path.with_name(name))
             except FileError as error:
                 raise PolicyImportError(str(error)) from None
         start, size = (_count(said.get(key, "0")) for key in ("offset", "length"))

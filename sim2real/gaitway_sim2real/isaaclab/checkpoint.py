@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .config import Settings, given
 from .errors import IsaacLabImportError
-from .networks import ACTIVATIONS, ActorConfig, RslRlActor
+from .networks import ACTIVATIONS, ActorConfig, RunActor
 
 KINDS = {"ActorCritic": False, "ActorCriticRecurrent": True, "MLPModel": False, "RNNModel": True}
 """Classes of actors that can be read, with True for those with a memory."""
@@ -36,7 +36,7 @@ class Weights:
     """An actor's tensors under version-independent names, and their names in the file."""
 
     version: str
-    """Release of rsl_rl that wrote such a file: ``"3.x"``, ``"4.x"`` or ``"5.x"``."""
+    """Release of rsl_rl that wrote such a file, ``"3.x"``, ``"4.x"`` or ``"5.x"``, or another learner's name."""
     section: str
     """Name of the state dict."""
     tensors: Mapping[str, Tensor]
@@ -57,7 +57,8 @@ def actor_config(agent: Settings) -> ActorConfig:
     role = next((role for role in ("actor", "student", "policy") if role in agent), None)
     if role is None:
         raise IsaacLabImportError(
-            f"{agent.where} has neither 'policy' (rsl_rl 3.x) nor 'actor' (from 4.0): only rsl_rl runs can be read"
+            f"{agent.where} is of none of the learners that are read: it has neither 'policy' (rsl_rl 3.x) nor 'actor' "
+            "(from 4.0), nor 'models' (skrl), nor 'params' (rl_games)"
         )
     node, recent = agent.child(role), role != "policy"
     kind = node.get("class_name", str, "MLPModel" if recent else "ActorCritic").rpartition(":")[2].rpartition(".")[2]
@@ -81,11 +82,7 @@ def actor_config(agent: Settings) -> ActorConfig:
             raise IsaacLabImportError(f"{node.where}.rnn_type is {memory['rnn_type']!r}; expected 'lstm' or 'gru'")
     hidden_dims = tuple(node.get(f"{prefix}hidden_dims", (list, tuple), (256, 256, 256)))
     for key, sizes in (("hidden_dims", hidden_dims), ("rnn_dim", (memory.get("rnn_dim", 1),))):
-        if not all(isinstance(size, int) and 1 <= size <= MAX_UNITS for size in sizes) or len(sizes) > MAX_LAYERS:
-            raise IsaacLabImportError(
-                f"{node.where}.{key} is {list(sizes[:9])}; at most {MAX_LAYERS} layers of 1 to {MAX_UNITS} units "
-                "are read"
-            )
+        check_sizes(sizes, f"{node.where}.{key}")
     if not 1 <= memory.get("rnn_layers", 1) <= MAX_LAYERS:
         raise IsaacLabImportError(f"{node.where}.rnn_num_layers is {memory['rnn_layers']}; 1 to {MAX_LAYERS} are read")
     return ActorConfig(
@@ -95,6 +92,15 @@ def actor_config(agent: Settings) -> ActorConfig:
         state_dependent_std=_state_dependent_std(node),
         **memory,
     )
+
+
+def check_sizes(sizes: tuple[Any, ...], where: str) -> tuple[int, ...]:
+    """``sizes`` if they are those of layers, before anything is made of that size."""
+    if not all(isinstance(size, int) and 1 <= size <= MAX_UNITS for size in sizes) or len(sizes) > MAX_LAYERS:
+        raise IsaacLabImportError(
+            f"{where} is {list(sizes[:9])}; at most {MAX_LAYERS} layers of 1 to {MAX_UNITS} units are read"
+        )
+    return sizes
 
 
 def _state_dependent_std(node: Settings) -> bool:
@@ -162,14 +168,14 @@ def _rename(
                 break
 
 
-def build_actor(config: ActorConfig, weights: Weights, widths: Mapping[str, int], action_dim: int) -> RslRlActor:
+def build_actor(config: ActorConfig, weights: Weights, widths: Mapping[str, int], action_dim: int) -> RunActor:
     """The actor filled with ``weights``.
 
     ``widths`` are the columns of each observation term, history included. Raises with the name and shape of the first
     tensor that does not fit, and with the terms if it is the one that reads the observation.
     """
     observation_dim = sum(widths.values())
-    actor = RslRlActor(config, observation_dim, action_dim)
+    actor = RunActor(config, observation_dim, action_dim)
     expected = actor.weights()
     _check_presence(config, weights, expected)
     entrance = "rnn.weight_ih_l0" if config.rnn_type else "mlp.0.weight"
@@ -216,8 +222,10 @@ def _check_presence(config: ActorConfig, weights: Weights, expected: Mapping[str
 
 
 def _in_file(name: str, weights: Weights) -> str:
-    """Name of a missing tensor in this version of rsl_rl."""
+    """Name of a missing tensor in this version of rsl_rl; of another learner's file, the layer by its place."""
     kind, _, rest = name.partition(".")
+    if weights.version[0] not in "345":
+        return f"{rest.partition('.')[2]} of layer {int(rest.partition('.')[0]) // 2 + 1} in {weights.section}"
     if weights.version in ("4.x", "5.x"):
         prefix = {"mlp": "mlp.", "rnn": "rnn.rnn.", "normalizer": "obs_normalizer."}[kind]
         return f"{weights.section}[{prefix + rest!r}]"

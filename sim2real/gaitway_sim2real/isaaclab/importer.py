@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from ..bundle.export import export_bundle
 from ..mujoco.own_model import OwnModel
 from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_asset
-from .checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
+from .checkpoint import build_actor
 from .config import Settings, read_yaml
 from .errors import IsaacLabImportError
-from .networks import RslRlActor
+from .learners import DESCRIBE, find_actor
+from .networks import RunActor
 from .robot import resolve_robot
 from .terms import FIX, PolicyObservation, RobotNames, map_observations
 
@@ -38,8 +39,8 @@ class ImportedRun:
     folder: Path
     checkpoint: Path
     iteration: int | None
-    rsl_rl: str
-    """Version of rsl_rl that writes such checkpoints, e.g. ``"3.x"``."""
+    learner: str
+    """The learner that writes such checkpoints, e.g. ``"rsl_rl 3.x"``."""
     network: str
     task: Task
     actor: nn.Module
@@ -65,7 +66,7 @@ class ImportedRun:
                 "file": self.checkpoint.name,
                 "sha256": _sha256(self.checkpoint),
                 "iteration": self.iteration,
-                "rsl_rl": self.rsl_rl,
+                "learner": self.learner,
                 "actor": self.network,
             },
             "robot": self.task.robot.name,
@@ -86,7 +87,7 @@ class ImportedRun:
         what = {"root_lin_vel_b": "its base velocity", "height_scan": "the heights around it"}
         rows = [
             ("task", f"{task.name}, {1 / task.timing.step_dt:g} Hz"),
-            ("checkpoint", f"{self.checkpoint.name}{trained}, rsl_rl {self.rsl_rl}: {self.network}"),
+            ("checkpoint", f"{self.checkpoint.name}{trained}, {self.learner}: {self.network}"),
             ("robot", f"{task.robot.name}, {task.robot.num_joints} joints"),
             ("joint order", f"{self.joint_order}: {', '.join(task.robot.joint_names)}"),
         ]
@@ -116,7 +117,7 @@ class ImportedRun:
             self.actor,
             out,
             checkpoint_sha256=_sha256(self.checkpoint),
-            software={"trained_with": f"Isaac Lab, rsl_rl {self.rsl_rl}"},
+            software={"trained_with": f"Isaac Lab, {self.learner}"},
         )
         write_text(bundle / PROVENANCE, self.description_text())
         return bundle
@@ -132,7 +133,7 @@ class ImportedActor(nn.Module):
     columns: Tensor
     scatter: Tensor
 
-    def __init__(self, actor: RslRlActor, columns: Sequence[int], scatter: Sequence[int]):
+    def __init__(self, actor: RunActor, columns: Sequence[int], scatter: Sequence[int]):
         super().__init__()
         self.actor = actor
         self.memory_size = int(getattr(actor, "memory_size", 0))
@@ -160,13 +161,13 @@ def read_run(
 ) -> ImportedRun:
     """Read the run in ``folder`` (``logs/rsl_rl/<experiment>/<date>``); writes nothing.
 
-    ``checkpoint`` defaults to the newest ``model_*.pt``; for the others see :func:`.robot.resolve_robot`. Raises
+    ``checkpoint`` defaults to the newest of the run; for the others see :func:`.robot.resolve_robot`. Raises
     :class:`IsaacLabImportError` with all terms that have no equivalent, or with the tensor that does not fit.
     """
     folder = Path(folder)
     env, agent, descriptors, deploy = _settings(folder)
-    weights_file = Path(checkpoint) if checkpoint is not None else newest_checkpoint(folder)
-    config, weights = actor_config(agent), read_weights(weights_file)
+    found_actor = find_actor(agent, folder, Path(checkpoint) if checkpoint is not None else None)
+    config, weights = found_actor.config, found_actor.weights
     asset = robot_asset(env)
     found = resolve_robot(
         env, asset, name=robot, model=Path(model) if model else None, joint_order=joint_order, descriptors=descriptors,
@@ -176,7 +177,7 @@ def read_run(
     problems: list[str] = []
     action = map_actions(env, asset, pose, agent.get("clip_actions", float), problems)
     layout = RobotNames(found.robot.joint_names, action.joints, asset, (found.robot.base_name,))
-    observation = map_observations(env, _groups(agent, env), layout, problems)
+    observation = map_observations(env, found_actor.groups or _groups(agent, env), layout, problems)
     notes = [*found.notes, *observation.notes]
     commands = map_command(env, observation.commands, problems, notes) if not problems else {}
     if problems:
@@ -199,7 +200,7 @@ def read_run(
     except ValueError as error:
         raise IsaacLabImportError(f"{env.where}: {error}") from None
     task = Task(
-        name=f"isaaclab-{agent.get('experiment_name', str, folder.name)}",
+        name=f"isaaclab-{found_actor.experiment or folder.name}",
         robot=found.robot,
         observations={"policy": observation.group},
         actions=action.action,
@@ -214,9 +215,9 @@ def read_run(
     memory = f"{config.rnn_type} {config.rnn_layers} x {config.rnn_dim}, " if config.rnn_type else ""
     return ImportedRun(
         folder=folder,
-        checkpoint=weights_file,
+        checkpoint=found_actor.checkpoint,
         iteration=weights.iteration,
-        rsl_rl=weights.version,
+        learner=f"rsl_rl {weights.version}" if found_actor.groups is None else weights.version,
         network=f"{memory}MLP {hidden}, {config.activation}{', observations normalised' if config.normalized else ''}",
         task=task,
         actor=ImportedActor(actor, observation.columns, scatter),
@@ -228,8 +229,8 @@ def read_run(
     )
 
 
-def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settings | None]:
-    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors and ``deploy.yaml`` of a run folder."""
+def env_file(folder: Path) -> Path:
+    """``env.yaml`` of a run folder. Raises :class:`IsaacLabImportError`."""
     if not folder.is_dir():
         raise IsaacLabImportError(f"no run folder at {folder}: give a folder like logs/rsl_rl/anymal_c_flat/<date>")
     params = folder if (folder / "env.yaml").is_file() else folder / "params"
@@ -237,13 +238,19 @@ def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settin
         runs = sorted(path.parents[1] for path in folder.glob("*/params/env.yaml"))
         hint = f"; its runs are {', '.join(run.name for run in runs)}: give one of them" if runs else ""
         raise IsaacLabImportError(f"{folder} has no params/env.yaml, which Isaac Lab's train.py writes{hint}")
+    return params / "env.yaml"
+
+
+def _settings(folder: Path) -> tuple[Settings, Settings, Settings | None, Settings | None]:
+    """``env.yaml``, ``agent.yaml`` and, if there are any, the IO descriptors and ``deploy.yaml`` of a run folder."""
+    params = env_file(folder).parent
     env = Settings(read_yaml(params / "env.yaml"), "env.yaml")
     agent = Settings(read_yaml(params / "agent.yaml"), "agent.yaml")
     for key in ("scene", "sim", "observations", "actions"):
         if key not in env:
             raise IsaacLabImportError(
                 f"env.yaml has no {key!r}: only manager-based tasks can be imported, since the code of a direct task "
-                f"decides what its policy reads"
+                f"decides what its policy reads; {DESCRIBE}"
             )
 
     def first(paths: Iterable[Path]) -> Settings | None:

@@ -1,4 +1,4 @@
-"""rsl_rl's actors, rebuilt from their weights for export: the deterministic action, and memory as an argument."""
+"""Actors of runs, rebuilt from their weights for export: the deterministic action, and memory as an argument."""
 
 from __future__ import annotations
 
@@ -42,22 +42,34 @@ class ActorConfig:
     rnn_layers: int = 0
     state_dependent_std: bool = False
     """The last layer also gives the standard deviation, in its second half."""
+    normalizer_eps: float = NORMALIZER_EPS
+    normalizer_clip: float | None = None
+    """Clamp of normalised observations."""
+    observation_clip: float | None = None
+    """Clamp of observations before they are normalised."""
+    action_clip: float | None = None
+    """Clamp of the network's output, which ``action_scale`` then multiplies."""
+    action_scale: float = 1.0
 
 
 class Normalizer(nn.Module):
-    """(x - mean) / (std + eps), frozen."""
+    """(x - mean) / (std + eps), frozen; at most ``clip`` in size if it is given."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, width: int, eps: float = NORMALIZER_EPS):
+    def __init__(self, width: int, eps: float = NORMALIZER_EPS, clip: float | None = None):
         super().__init__()
-        self.eps = eps
+        self.eps, self.clip = eps, clip
         self.register_buffer("mean", torch.zeros(1, width))
         self.register_buffer("std", torch.ones(1, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / (self.std + self.eps)
+        return _clamped((x - self.mean) / (self.std + self.eps), self.clip)
+
+
+def _clamped(x: Tensor, limit: float | None) -> Tensor:
+    return x if limit is None else x.clamp(-limit, limit)
 
 
 class Recurrent(nn.Module):
@@ -105,13 +117,15 @@ class Recurrent(nn.Module):
         return x, torch.cat((*hidden, *cells), 1)
 
 
-class RslRlActor(nn.Module):
+class RunActor(nn.Module):
     """Observation (N, D) -> action (N, A); with a memory, observation and memory (N, M) -> action and next memory."""
 
     def __init__(self, config: ActorConfig, observation_dim: int, action_dim: int):
         super().__init__()
         self.config, self.action_dim = config, action_dim
-        self.normalizer = Normalizer(observation_dim) if config.normalized else nn.Identity()
+        self.normalizer: nn.Module = nn.Identity()
+        if config.normalized:
+            self.normalizer = Normalizer(observation_dim, config.normalizer_eps, config.normalizer_clip)
         self.rnn = None
         width = observation_dim
         if config.rnn_type is not None:
@@ -139,8 +153,12 @@ class RslRlActor(nn.Module):
             target.copy_(weights[name])
 
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> Tensor | tuple[Tensor, Tensor]:
-        x = self.normalizer(observation)
+        x = self.normalizer(_clamped(observation, self.config.observation_clip))
         if self.rnn is None:
-            return self.mlp(x)[:, : self.action_dim]
+            return self._action(x)
         x, memory = self.rnn(x, memory)
-        return self.mlp(x)[:, : self.action_dim], memory
+        return self._action(x), memory
+
+    def _action(self, x: Tensor) -> Tensor:
+        action = _clamped(self.mlp(x)[:, : self.action_dim], self.config.action_clip)
+        return action if self.config.action_scale == 1.0 else action * self.config.action_scale

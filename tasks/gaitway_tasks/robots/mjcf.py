@@ -18,7 +18,7 @@ import numpy as np
 from gaitway_files.contained import contained
 from gaitway_files.errors import UserError
 from gaitway_files.mjcf_files import MODEL_BYTES, check_mjcf, names_a_urdf
-from gaitway_files.reading import GIB, FileError, one_line, read_bytes
+from gaitway_files.reading import GIB, FileError, check_stand_in, one_line, read_bytes
 
 from ..ground import Ground
 from .parameters import RobotParameters
@@ -85,10 +85,10 @@ def check_meshes(spec: mujoco.MjSpec, path: Path) -> None:
             continue
         with file.open("rb") as content:
             start = content.read(1024).lstrip()
-        if start.startswith(b"version https://git-lfs"):
-            raise ModelError(f"{file} is a pointer of Git LFS, not the mesh: run git lfs pull in its repository")
-        if start[:200].lower().startswith((b"<!doctype html", b"<html")):
-            raise ModelError(f"{file} is a web page, not the mesh: download the raw file")
+        try:
+            check_stand_in(start, file)
+        except FileError as error:
+            raise ModelError(f"{file} {error.reason}") from None
         if file.suffix.lower() not in MESHES:
             raise ModelError(
                 f"{file}: MuJoCo reads {', '.join(MESHES)} and no {file.suffix or 'file without an ending'}: convert "

@@ -51,6 +51,22 @@ def made_up(path, robot="toaster", joints=("a_joint", "b_joint"), pose=(0.0, 0.0
     return path
 
 
+def test_a_log_of_another_program_is_summarised_and_written_as_a_flight(tmp_path, capsys):
+    now = 0.01 * np.arange(200)
+    angles = 0.3 * np.sin(9.0 * now[:, None] + np.arange(12))
+    rates = 2.7 * np.cos(9.0 * now[:, None] + np.arange(12))
+    np.savez(tmp_path / "log.npz", t=now, q=angles, dq=rates, joints=GO2.joint_names)
+    words = ["replay", str(tmp_path / "log.npz"), "--recover", str(tmp_path / "log.mcap"), "--robot"]
+    assert main([*words, "unitree-go2"]) == 0
+    said = capsys.readouterr().out
+    assert "200 at 100 Hz" in said and "level and still" in said and "go2" in said
+    np.testing.assert_array_equal(read_flight(tmp_path / "log.mcap").state.joint_pos, angles)
+    assert main(["replay", str(tmp_path / "log.mcap"), "--gains", "20,0.5"]) == 2
+    assert "leave out --gains" in capsys.readouterr().err
+    assert main(["identify", str(tmp_path / "log.npz"), "--robot", "go2", "--out", str(tmp_path / "p.yaml")]) == 2
+    assert "no commands" in capsys.readouterr().err
+
+
 def test_a_summary(flown, capsys):
     code, out, err = ours(["replay", flown], capsys)
     assert code == 0 and not err

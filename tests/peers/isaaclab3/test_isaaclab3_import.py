@@ -103,7 +103,7 @@ def test_an_imported_run_gives_the_targets_of_the_environment(
     assert guessed.joint_order == f"{engine} ({'joint_ordering' if reordered else 'sim.physics'})"
     env.export_IO_descriptors(str(tmp_path / "io_descriptors"))
     run = read_run(tmp_path)
-    assert run.joint_order == "IO_descriptors.yaml" and run.rsl_rl == "5.x"
+    assert run.joint_order == "IO_descriptors.yaml" and run.learner == "rsl_rl 5.x"
     robot = env.scene["robot"]
     assert run.task.robot.joint_names == guessed.task.robot.joint_names == tuple(robot.joint_names)
     assert not any("env.yaml does not say" in note for note in run.notes)
@@ -156,7 +156,7 @@ def test_what_isaac_lab_s_own_command_leaves_is_read(lab, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     [folder] = (tmp_path / "logs" / "rsl_rl" / "anymal_c_flat").iterdir()
     run = read_run(folder)
-    assert (run.iteration, run.rsl_rl, run.joint_order) == (1, "5.x", "physx (sim.physics)")
+    assert (run.iteration, run.learner, run.joint_order) == (1, "rsl_rl 5.x", "physx (sim.physics)")
     assert run.task.observations["policy"].terms["joint_vel"].scale == 0.05
 
     actor = yaml.unsafe_load((folder / "params" / "agent.yaml").read_text())["actor"]

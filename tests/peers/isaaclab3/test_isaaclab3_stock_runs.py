@@ -79,7 +79,7 @@ def test_a_stock_run_is_read_as_it_was_meant(lab, tmp_path, task_id, preset):
     cfg, model, seen = write_run(tmp_path, task_id, preset, 12 + 3 * joints + SCAN * rough, joints)
     run = read_run(tmp_path)
     robot = run.task.robot
-    assert robot.name == ours.name and run.rsl_rl == "5.x"
+    assert robot.name == ours.name and run.learner == "rsl_rl 5.x"
     assert robot.joint_names == (newton_order if "newton" in preset else physx_order)(ours)
     assert robot.init_height == cfg.scene.robot.init_state.pos[2]
     command, ranges = run.task.commands["base_velocity"], cfg.commands.base_velocity.ranges

@@ -22,7 +22,7 @@ G1 = ROBOTS["g1-29dof"]
 
 def linear_onnx(
     inputs: int, outputs: int, *, seed: int = 0, opset: int = 13, names: tuple[str, str] = ("obs", "actions"),
-    metadata: Mapping[str, Any] | None = None, dtype: int = TensorProto.FLOAT,
+    metadata: Mapping[str, Any] | None = None, dtype: int = TensorProto.FLOAT, robots: int = 1,
 ) -> bytes:  # fmt: skip
     """action = tanh(obs @ W + b) for one robot, as most exporters write it: with a batch of one."""
     rng = np.random.default_rng(seed)
@@ -34,8 +34,8 @@ def linear_onnx(
             helper.make_node("Tanh", ["hidden"], [names[1]]),
         ],
         "policy",
-        [helper.make_tensor_value_info(names[0], dtype, [1, inputs])],
-        [helper.make_tensor_value_info(names[1], dtype, [1, outputs])],
+        [helper.make_tensor_value_info(names[0], dtype, [robots, inputs])],
+        [helper.make_tensor_value_info(names[1], dtype, [robots, outputs])],
         [numpy_helper.from_array(value.astype(kind), name) for name, value in weights.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
@@ -44,7 +44,7 @@ def linear_onnx(
     return bytes(model.SerializeToString())
 
 
-def recurrent_onnx(inputs: int, size: int, outputs: int, opset: int = 13) -> bytes:
+def recurrent_onnx(inputs: int, size: int, outputs: int, opset: int = 13, robots: int = 1) -> bytes:
     """next h = tanh(obs W + h U), action = h V; h is (1, N, size), as rsl_rl exports it."""
     rng = np.random.default_rng(1)
     weights = {"W": (inputs, size), "U": (size, size), "V": (size, outputs)}
@@ -60,10 +60,10 @@ def recurrent_onnx(inputs: int, size: int, outputs: int, opset: int = 13) -> byt
             helper.make_node("Unsqueeze", ["next", "axis"], ["h_out"]),
         ],
         "policy",
-        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [1, inputs]),
-         helper.make_tensor_value_info("h_in", TensorProto.FLOAT, [1, 1, size])],
-        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, [1, outputs]),
-         helper.make_tensor_value_info("h_out", TensorProto.FLOAT, [1, 1, size])],
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [robots, inputs]),
+         helper.make_tensor_value_info("h_in", TensorProto.FLOAT, [1, robots, size])],
+        [helper.make_tensor_value_info("actions", TensorProto.FLOAT, [robots, outputs]),
+         helper.make_tensor_value_info("h_out", TensorProto.FLOAT, [1, robots, size])],
         [axes, *(numpy_helper.from_array(rng.normal(0.0, 0.2, shape).astype(np.float32), name)
                  for name, shape in weights.items())],
     )  # fmt: skip

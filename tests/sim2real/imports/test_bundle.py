@@ -14,8 +14,10 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle.golden import plausible_signals
 from gaitway_sim2real.imports import bundle
+from gaitway_sim2real.imports.description import Network
 from gaitway_sim2real.imports.description_file import description_from
 from gaitway_sim2real.imports.families import Options
+from gaitway_sim2real.imports.graph import memory_of, open_network
 from gaitway_sim2real.imports.policy import Mover, Observer
 from once import made_once
 from onnx import TensorProto
@@ -81,6 +83,23 @@ def test_the_memory_of_a_recurrent_graph_is_the_bundles(tmp_path):
     np.testing.assert_allclose(target, golden["joint_pos_target"][0], atol=1e-6)
 
 
+@pytest.mark.parametrize("key", ["previous_action", "previous_result"])
+def test_a_low_pass_and_a_raw_phase_are_in_the_graph(tmp_path, key):
+    action = {"scale": 0.25, key: 0.2}
+    clock = {"frequency": 1.4, "offsets": [0.0, 0.5, 0.5, 0.0], "rest_below": 0.01, "rest_phase": -1.0}
+    terms = ["joint_pos_rel", "last_action", "phase"]
+    bundle, _ = made(tmp_path, linear_onnx(28, 12), action=action, clock=clock, observation=terms)
+    golden, contract = np.load(bundle / "golden.npz"), Contract.load(bundle)
+    raw, pose = golden["action"], np.array(contract.default_joint_pos)
+    past = np.zeros(12)
+    for step in range(len(raw)):
+        past = past * (golden["state"][step][0] > 0.5)  # zero after a reset
+        mixed = 0.8 * raw[step] + 0.2 * past
+        np.testing.assert_allclose(golden["joint_pos_target"][step], pose + 0.25 * mixed, atol=1e-5)
+        past = raw[step] if key == "previous_action" else mixed
+    assert np.ptp(raw, axis=0).min() > 0.0
+
+
 def test_the_contract_says_what_was_published_and_what_was_not(rich):
     _, bundle, d = rich
     contract = Contract.load(bundle)
@@ -102,6 +121,45 @@ def test_stronger_motors_than_the_robots_are_not_believed(tmp_path):
     assert any("500" in note for note in policy.robot.notes)
     weakest = [law.effort_limit for law in policy.robot.robot.joint_actuators]
     assert max(weakest) < 50.0
+
+
+def test_a_graph_for_the_environments_of_its_training_is_imported_for_any_number(tmp_path):
+    memory = {"observation": "obs", "action": "actions", "memory": [["h_in", "h_out", 1]]}
+    one = open_network(recurrent_onnx(45, 6, 12), Network(file="one.onnx", memory=(("h_in", "h_out", 1),)))
+    bundle, d = made(tmp_path, recurrent_onnx(45, 6, 12, robots=4096), network={"file": "policy.onnx", **memory})
+    golden = np.load(bundle / "golden.npz")
+    observer = Observer(d, Contract.load(bundle).joint_names, memory_of(one))
+    signals = [torch.from_numpy(golden[name][1:2]) for name in observer.input_widths]
+    observation, _, hidden = observer(*signals)
+    action, following = one.run(observation.numpy(), [hidden.numpy()])
+    np.testing.assert_allclose(golden["action"][1], action[0], atol=1e-5)
+    np.testing.assert_allclose(golden["next_state"][1][-6:], following.ravel(), atol=1e-5)
+    assert np.abs(hidden.numpy()).min() > 0.0
+
+
+def mixing(robots):
+    """A graph whose robots share the mean of their observations."""
+    model = onnx.load_from_string(linear_onnx(45, 12, robots=robots))
+    mean = onnx.helper.make_node("ReduceMean", ["obs"], ["mean"], axes=[0])
+    model.graph.node.insert(0, onnx.helper.make_node("Sub", ["obs", "mean"], ["apart"]))
+    model.graph.node.insert(0, mean)
+    model.graph.node[2].input[0] = "apart"
+    return model.SerializeToString()
+
+
+def reshaping(robots):
+    """A graph that has the number of robots in it."""
+    model = onnx.load_from_string(linear_onnx(45, 12, robots=robots))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([robots, 45]), "shape"))
+    model.graph.node.insert(0, onnx.helper.make_node("Reshape", ["obs", "shape"], ["shaped"]))
+    model.graph.node[1].input[0] = "shaped"
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("graph", [mixing, reshaping])
+def test_a_graph_that_only_its_number_of_robots_can_run_is_refused_with_its_shape(tmp_path, graph):
+    said = refused(tmp_path, graph(64))
+    assert "[64, 45]" in said and "dynamic_axes" in said and "obs" in said
 
 
 def refused(tmp_path, graph, asked=None, model=None, **changes):

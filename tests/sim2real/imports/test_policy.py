@@ -170,6 +170,41 @@ def test_a_clock_rests_with_the_command(phase, restarts):
         np.testing.assert_allclose(seen[step], np.tile(expected, (ROBOTS, 1)), atol=2e-6)
 
 
+def test_a_raw_phase_counts_cycles_and_shows_its_rest_as_it_is():
+    clock = {"frequency": 1.4, "offsets": [0.0, 0.5, 0.75, 0.25], "first": 1, "rest_below": 0.01, "rest_phase": -1.0}
+    d = description_from(description(observation=["phase"], clock=clock), "d.yaml")
+    signals = signals_for(d)
+    signals["command"][:] = 0.5
+    signals["command"][10:20] = 0.001
+    seen = numbers(d, signals)
+    assert (seen[10:20] == -1.0).all()
+    for step in (*range(10), *range(20, STEPS)):
+        expected = np.mod((step + 1) * 1.4 * 0.02 + np.array(clock["offsets"]), 1.0)
+        apart = np.abs(seen[step] - expected)
+        assert np.minimum(apart, 1.0 - apart).max() < 1e-6 and (seen[step] >= 0.0).all() and (seen[step] < 1.0).all()
+
+
+@pytest.mark.parametrize("key", ["previous_action", "previous_result"])
+def test_a_low_pass_mixes_targets_with_the_past_and_not_the_last_action(key):
+    d = description_from(
+        description(action={"scale": 0.25, "raw_clip": 0.2, key: 0.2}, observation=["joint_pos_rel", "last_action"]),
+        "d.yaml",
+    )
+    observations, targets, actions = roll(d, signals_for(d))
+    past = np.zeros((ROBOTS, 12))
+    for step in range(STEPS):
+        raw = observations[step][:, :12].clip(-0.2, 0.2)
+        if step:
+            np.testing.assert_array_equal(observations[step][:, 12:], observations[step - 1][:, :12].clip(-0.2, 0.2))
+        mixed = 0.8 * raw + 0.2 * past
+        for place, name in enumerate(d.joints):
+            column = GO2.joint_names.index(name)
+            wanted = d.default_joint_pos[place] + 0.25 * mixed[:, place]
+            np.testing.assert_allclose(targets[step][:, column], wanted, atol=1e-6)
+            np.testing.assert_array_equal(actions[step][:, column], raw[:, place])
+        past = raw if key == "previous_action" else mixed
+
+
 def test_a_clock_may_go_faster_with_the_command():
     clock = {"frequency": 1.25, "faster": 0.5, "fastest_at": 1.5}
     d = description_from(description(observation=["phase_sin"], clock=clock), "d.yaml")

@@ -98,6 +98,19 @@ def test_weights_elsewhere_are_refused(tmp_path, location):
         unitree_deploy.read(path)
 
 
+def test_a_pointer_of_git_lfs_is_named_as_policy_and_as_the_weights_beside_one(tmp_path):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:cd\nsize 282870\n"
+    with pytest.raises(UserError, match=r"walk\.pt.*git lfs pull"):
+        families.find(write(tmp_path / "walk.pt", pointer))
+    path, _ = external(tmp_path)
+    write(path.parents[1] / "exported" / "policy.onnx.data", pointer)
+    with pytest.raises(UserError, match=r"policy\.onnx\.data.*git lfs pull"):
+        unitree_deploy.read(path)
+    (tmp_path / "linked.onnx").symlink_to("../.git/annex/objects/xy/policy.onnx")
+    with pytest.raises(UserError, match=r"linked\.onnx.*\.git/annex/objects"):
+        families.find(tmp_path / "linked.onnx")
+
+
 @pytest.mark.parametrize("length", [-4, 10**12, "many", "9" * 5000, "٣"])
 def test_weights_that_are_not_there_are_refused(tmp_path, length):
     path, _ = external(tmp_path, length=length)

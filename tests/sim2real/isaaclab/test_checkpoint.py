@@ -161,7 +161,7 @@ def test_actors_that_cannot_be_read(change, said):
 
 
 def test_files_that_are_no_checkpoints(tmp_path):
-    with pytest.raises(IsaacLabImportError, match=r"neither 'policy'.*nor 'actor'.*only rsl_rl runs"):
+    with pytest.raises(IsaacLabImportError, match=r"neither 'policy'.*nor 'actor'.*skrl.*rl_games"):
         config_of({"models": {"policy": {}}})
     with pytest.raises(IsaacLabImportError, match=r"no model_<iteration>.pt"):
         newest_checkpoint(tmp_path)

@@ -44,7 +44,7 @@ def test_everything_of_a_plain_run(tmp_path, env):
     model = write_run(tmp_path, env)
     run = read_run(tmp_path)
     task, robot = run.task, run.task.robot
-    assert (run.iteration, run.rsl_rl, run.joint_order, run.estimated) == (42, "5.x", "physx (sim.physx)", ())
+    assert (run.iteration, run.learner, run.joint_order, run.estimated) == (42, "rsl_rl 5.x", "physx (sim.physx)", ())
     assert task.name == "isaaclab-go2_flat" and robot.name == "go2"
     assert (task.timing.physics_dt, task.timing.decimation, task.timing.episode_length_s) == (0.005, 4, 20.0)
     assert robot.joint_names == physx_order(GO2) != GO2.joint_names

@@ -18,8 +18,10 @@ import torch
 from gaitway_files.archives import parse_npz, read_npz
 from gaitway_files.checkpoints import load_checkpoint
 from gaitway_files.contained import contained
+from gaitway_files.graphs import check_graph
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import FileError, MissingFile, read_bytes, read_lines
+from gaitway_files.torchscript import parse_torchscript
 from gaitway_files.yaml_files import parse_yaml
 
 pytestmark = pytest.mark.hostile("untrusted files")
@@ -50,6 +52,38 @@ def test_only_files_of_a_sensible_size_are_read(tmp_path, kind):
     with pytest.raises(FileError, match="golden") as error:
         read_bytes(path)
     assert isinstance(error.value, MissingFile) == (kind == "missing")
+
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:cd\nsize 282870\n"
+ANNEX = b"/annex/objects/SHA256E-s282870--cd.onnx\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        (LFS, "git lfs pull"),
+        (ANNEX, "git annex get"),
+        (b"\n<!DOCTYPE HTML><title>Sign in</title>", "raw file"),
+        (b"<html><body>", "raw file"),
+        (b"404: Not Found", "download it again"),
+        (b"Entry not found", "download it again"),
+    ],
+)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: check_graph(path.read_bytes(), path),
+        lambda path: parse_torchscript(path.read_bytes(), path),
+        load_checkpoint,
+        read_npz,
+    ],
+    ids=["onnx", "torchscript", "checkpoint", "npz"],
+)
+def test_what_lies_in_the_place_of_a_binary_is_named_with_its_cure(tmp_path, read, content, cure):
+    path = tmp_path / "policy"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=f"policy.*{cure}"):
+        read(path)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):

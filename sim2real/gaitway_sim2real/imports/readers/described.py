@@ -29,6 +29,7 @@ action:  # target = offset + scale * clamp(action, raw_clip)
   # joints: [...]   those that the policy moves, in the order of its numbers; all unless named
   # offset: default_joint_pos unless given
   # raw_clip: 100.0
+  # previous_action: 0.2   a low-pass: 0.8 * action + 0.2 * the action before; previous_result is a recursive one
 observation:  # in order; scale * clamp(term, clip)
   - {term: base_ang_vel, scale: 0.25}
   - {term: projected_gravity}
@@ -36,7 +37,7 @@ observation:  # in order; scale * clamp(term, clip)
   - {term: joint_pos_rel}
   - {term: joint_vel_rel, scale: 0.05}
   - {term: last_action}
-  # also base_lin_vel, euler_xyz, joint_pos, constant, phase_sin, phase_cos (these two need a clock)
+  # also base_lin_vel, euler_xyz, joint_pos, constant, phase, phase_sin, phase_cos (these three need a clock)
 # history: {ages: [4, 3, 2, 1, 0], by: term, fill: first}   # by: term or step; fill: first or zeros
 # clock: {frequency: 1.25, offsets: [0.0, 0.5], first: 1, rest_below: 0.01, rest_phase: 0.5}
 command:

@@ -1,0 +1,1 @@
+"""Logs of other programs as flights: npz, CSV and rosbag2."""
