@@ -145,10 +145,12 @@ def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) 
 
 def _typed(args: argparse.Namespace) -> list[str]:
     """The command that gives the same numbers: what was typed, less the places to write to."""
+    from ..runs.private import private
+
     words = ["gaitway", "compare", *map(str, args.folders)]
     for name in ("group", "where", "label", "metric", "normalize", "reps", "baseline", "min_prob_improvement"):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None and one != DEFAULTS.get(name):
                 words += [f"--{name.replace('_', '-')}", str(one)]
-    return words
+    return [private(word) for word in words]

@@ -155,7 +155,7 @@ def _deploy(
     if args.log is not None:
         about = {"robot": hardware.robot, "hardware": hardware.name, "task": policy.contract.task}
         if bundle is not None:
-            about["bundle"] = str(args.bundle.absolute())
+            about["bundle"] = args.bundle.absolute().name
         flight = open_flight(args.log, robot.joint_names, about, realtime=True, bundle=bundle)
         stack.callback(flight.close)
     operators = [*panel.operators, *_keyboard(panel, policy.contract, stack)]
