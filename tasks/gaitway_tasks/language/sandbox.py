@@ -73,8 +73,9 @@ def run_python(program: str, *, stdin: str = "", limits: Limits | None = None) -
     """Run a program in an interpreter of its own, confined as :mod:`~gaitway_tasks.language.confine` says.
 
     It sees the standard library and the installed packages, its own empty folder, no environment variables and no
-    network; it can write nothing but its two streams. It can read no other file, but can learn whether one exists. On a kernel without Landlock (before 5.13) it can read the
-    user's files; :func:`confinement` tells. Raises :class:`SandboxError` where it cannot be confined.
+    network; it can write nothing but its two streams. It can read no other file, but can learn whether one exists. On
+    a kernel without Landlock (before 5.13) it can read the user's files; :func:`confinement` tells. Raises
+    :class:`SandboxError` where it cannot be confined.
     """
     return _run(program, stdin, limits or Limits())[0]
 
@@ -126,7 +127,7 @@ def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
 
 
 def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> tuple[list[bytes], str]:
-    """Feed a program and hear it out: its two streams, and "time", "asleep", "threads" or "output" if that was too much."""
+    """Feed a program and hear it out: its two streams, and the limit that it exceeded."""
     watch = _Watch(process.pid, limits)
     streams = [b"", b""]
     with selectors.DefaultSelector() as selector:
