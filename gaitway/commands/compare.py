@@ -4,8 +4,9 @@ Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM,
 performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
 wall time, and the settings, versions and machines in which the runs differ. The protocol is printed with each number.
 
-Folders are searched for runs. Unfinished, failed and damaged runs are named and left out. With several tasks, scores
-are normalised per task before they are averaged.
+Folders are searched for runs, and for logs of other programs: monitor.csv of Stable-Baselines3 and event files of
+TensorBoard. Unfinished, failed and damaged runs are named and left out. With several tasks, scores are normalised per
+task before they are averaged.
 
 --baseline with --min-prob-improvement makes a gate: the exit code is 1 if, on any task, the probability that a new run
 is better than a baseline run (ties count half) is below the bound. A failed new run counts as the worst.

@@ -140,7 +140,7 @@ class Evaluation:
         if self.optimum > 0.0:
             mean = bootstrap_mean(returns)
             shares = (end / self.optimum for end in (mean.value, mean.low, mean.high))
-            found[f"{how} share of the optimum"] = Measure(*shares)
+            found[f"{how} share of the optimum"] = Measure(*shares, extremes=mean.extremes)
         return found
 
     @cached_property
