@@ -409,8 +409,18 @@ def test_places_that_differ_have_folders_of_their_own(tmp_path):
     places = [
         *("hf:local/walk", "hf:local/walk@v1", "hf:local/walk@v/1", "hf:example.org/walk"),
         *(f"file:{tmp_path}/{name}" for name in ("walk", "shelf/walk", "walk 2", "walk_2", "walk%203", "walk%25203")),
-        *("https://local/walk", "https://example.org/walk", "https://example.org/b/walk", "https://example.org:444/walk"),
-        *("http://localhost/walk", "https://localhost/walk", "https://example.org/walk~2", "https://example.org/walk_2"),
+        *(
+            "https://local/walk",
+            "https://example.org/walk",
+            "https://example.org/b/walk",
+            "https://example.org:444/walk",
+        ),
+        *(
+            "http://localhost/walk",
+            "https://localhost/walk",
+            "https://example.org/walk~2",
+            "https://example.org/walk_2",
+        ),
     ]
     folders = {(place.group, place.name) for place in map(open_place, places)}
     assert len(folders) == len(places)
