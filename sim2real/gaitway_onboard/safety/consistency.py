@@ -65,7 +65,7 @@ class Consistency:
         self.joint_names, self.effort_limit, self.limits = joint_names, effort_limit, limits
         self._told: tuple[Array, Array, Array] | None = None
         self._last: _State | None = None
-        self._repeats = _Repeats(2 * len(joint_names) + 6)
+        self._repeats = _Repeats(2 * len(joint_names) + 3)
         self._slowed = effort_limit / top_speed
         self._reported = self._felt = False
         self._unfelt = 0.0
@@ -89,8 +89,7 @@ class Consistency:
         last, health = self._last, signals.health
         if last is not None and last.stamp == signals.stamp:
             return None
-        felt = ORIGIN if signals.accelerometer is None else signals.accelerometer
-        readings = np.concatenate((signals.gyro, signals.joint_pos, signals.joint_vel, felt))
+        readings = np.concatenate((signals.gyro, signals.joint_pos, signals.joint_vel))
         quat: Quat = tuple(signals.imu_quat_wxyz.tolist())
         self._last = state = _State(signals.stamp, health.tick if health is not None else None, readings, quat)
         if last is None:
@@ -120,7 +119,7 @@ class Consistency:
         joints = len(self.joint_names)
         joint = (worst - 3) % joints
         what = (
-            "the gyroscope" if worst < 3 else "the accelerometer" if worst >= 3 + 2 * joints
+            "the gyroscope" if worst < 3
             else f"{'joint_pos' if worst < 3 + joints else 'joint_vel'} of {self.joint_names[joint]}"
         )  # fmt: skip
         return Fault("frozen_sensor", f"{what} keeps saying the same to the last digit, state after state")
@@ -276,5 +275,5 @@ class _State(NamedTuple):
     stamp: float
     tick: int | None
     readings: Array
-    """Gyroscope, joint positions, joint speeds and accelerometer, (6 + 2J,)."""
+    """Gyroscope, joint positions and joint speeds, (3 + 2J,)."""
     quat: Quat

@@ -75,7 +75,6 @@ class Fault(StrEnum):
     IMU_SLIP = "imu-slip"  # the IMU's mounting gives way
     IMU_CREEP = "imu-creep"  # it creeps, and all that the IMU says with it
     ACCELEROMETER_ZERO = "accelerometer-zero"  # the accelerometer is dead
-    ACCELEROMETER_FROZEN = "accelerometer-frozen"  # it repeats itself
     FLOOR = "floor"  # the floor vanishes
     ACCELEROMETER_SIGN = "accelerometer-sign"  # it says what it feels from the other side
     JOINT_INF = "joint-inf"
@@ -123,7 +122,6 @@ HELD: dict[Fault, tuple[str, ...]] = {
     Fault.ENCODERS_FROZEN: ("joint_pos",),
     Fault.SENSORS_FROZEN: (*IMU, *JOINTS, "foot_force"),
     Fault.GYRO_FROZEN: ("gyro",),
-    Fault.ACCELEROMETER_FROZEN: ("accelerometer",),
     Fault.TORQUES_FROZEN: ("joint_torque",),
 }
 """Readings that a hung sensor repeats."""

@@ -133,7 +133,6 @@ LIES = {
     Fault.IMU_SLIP: {"imu_quat_wxyz"},
     Fault.ACCELEROMETER_SIGN: {"accelerometer"},
     Fault.ACCELEROMETER_ZERO: {"accelerometer"},
-    Fault.ACCELEROMETER_FROZEN: {"accelerometer"},
     Fault.IMU_CREEP: {"imu_quat_wxyz", "gyro", "accelerometer"},
     Fault.JOINT_INF: {"joint_pos"},
     Fault.JOINT_SPEED_NAN: {"joint_vel"},

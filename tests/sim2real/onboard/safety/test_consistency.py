@@ -254,14 +254,7 @@ def test_an_accelerometer_that_falls_silent_is_named(contract: Contract, value: 
         signals.accelerometer = np.full(3, value)
 
     fault = Walker(contract).walk(1.0, dead)
-    assert fault is not None and fault[0] in ("imu", "frozen_sensor") and fault[1] < 0.1
-
-
-def test_an_accelerometer_that_hangs_is_named(contract: Contract) -> None:
-    def hung(signals: Signals, begun: Signals, since: float) -> None:
-        signals.accelerometer = begun.accelerometer
-
-    assert Walker(contract).walk(1.0, hung) == ("frozen_sensor", pytest.approx(0.052, abs=0.01))
+    assert fault == ("imu", pytest.approx(0.05, abs=0.01))
 
 
 @pytest.mark.parametrize(("seconds", "named"), [(0.15, False), (0.6, True)])
