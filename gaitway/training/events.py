@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gaitway_files.reading import one_line
+from gaitway_files.writing import open_to_append
 
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
@@ -102,7 +103,7 @@ class TensorBoard:
         folder = run.path / "tensorboard"
         self.where = str(folder)
         name = f"events.out.tfevents.{time.time():.6f}"  # torch's SummaryWriter adds the host's name
-        self.file = RecordWriter((folder / name).open("xb"))
+        self.file = RecordWriter(open_to_append(folder / name))
         self._add(file_version="brain.Event:2")
         # What an interrupted training wrote from this step on is hidden.
         self._add(step=iteration + 1, session_log=SessionLog(status=SessionLog.START))
