@@ -142,6 +142,7 @@ def tilt_ground(body, slope: float) -> None:
     """A plane that falls towards +x, under a robot that is put down onto it."""
     if slope:
         model = body.model
+        model.geom_sameframe[model.geom("ground").id] = 0  # else its orientation is taken for its body's
         model.geom_quat[model.geom("ground").id] = [math.cos(slope / 2), 0.0, math.sin(slope / 2), 0.0]
         body.data.qpos[body.plant.base_qpos + 2] += 0.5 * math.sin(slope)
 

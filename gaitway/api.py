@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -189,19 +189,19 @@ def validate(
 
     from .runs.files import refuse_links
     from .runs.judgements import note_verdict
-    from .training.progress import show_scenario
+    from .training.progress import Scenarios
 
     folder = report_folder(bundle) if report is None else Path(report)
     if report is None:
         refuse_links(folder)
-    with one_reading(bundle) as judged:
+    with one_reading(bundle) as judged, nullcontext() if quiet else Scenarios() as said:
         verdict: Verdict = validate_bundle(
             judged,
             model=None if model is None else Path(model),
             seed=seed,
             seeds=seeds,
             report_dir=folder,
-            progress=None if quiet else show_scenario,
+            progress=None if said is None else said.show,
             video=video,
             processes=0,
             engines=engines,

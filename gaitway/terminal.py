@@ -71,18 +71,19 @@ class Shown:
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Within the block the standard streams show control characters, and what their encoding lacks, as escapes."""
-    before = sys.stdout, sys.stderr
-    for stream in before:
+    before = sys.stdin, sys.stdout, sys.stderr
+    for stream in before[1:]:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a C locale has no "°"
-    # A stream that was closed (>&-) is None.
-    nowhere = os.fdopen(_nowhere(), "w") if None in before else None
-    sys.stdout, sys.stderr = (Shown(stream or nowhere) for stream in before)
+    # A stream that was closed (>&-, <&-) is None.
+    nowhere = os.fdopen(_standard_nowhere(), "r+") if None in before else None
+    sys.stdin = before[0] or nowhere
+    sys.stdout, sys.stderr = (Shown(stream or nowhere) for stream in before[1:])
     try:
         yield
     finally:
         _hand_over()
-        sys.stdout, sys.stderr = before
+        sys.stdin, sys.stdout, sys.stderr = before
 
 
 def work_on() -> None:
@@ -100,7 +101,17 @@ def drop(stream: TextIO | Shown) -> None:
 
 
 def _nowhere() -> int:
-    return os.open(os.devnull, os.O_WRONLY)
+    return os.open(os.devnull, os.O_RDWR)
+
+
+def _standard_nowhere() -> int:
+    """Descriptor of nowhere. Closed standard descriptors lead there too, else the next file would get their numbers.
+
+    Then a library that writes to the standard streams would write into that file.
+    """
+    while (descriptor := _nowhere()) <= 2:
+        os.set_inheritable(descriptor, True)
+    return descriptor
 
 
 def _hand_over() -> None:

@@ -4,8 +4,9 @@ Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM,
 performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
 wall time, and the settings, versions and machines in which the runs differ. The protocol is printed with each number.
 
-Folders are searched for runs. Unfinished, failed and damaged runs are named and left out. With several tasks, scores
-are normalised per task before they are averaged.
+Folders are searched for runs, and for logs of other programs: monitor.csv of Stable-Baselines3 and event files of
+TensorBoard. Unfinished, failed and damaged runs are named and left out. With several tasks, scores are normalised per
+task before they are averaged.
 
 --baseline with --min-prob-improvement makes a gate: the exit code is 1 if, on any task, the probability that a new run
 is better than a baseline run (ties count half) is below the bound. A failed new run counts as the worst.
@@ -145,10 +146,12 @@ def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) 
 
 def _typed(args: argparse.Namespace) -> list[str]:
     """The command that gives the same numbers: what was typed, less the places to write to."""
+    from ..runs.private import private
+
     words = ["gaitway", "compare", *map(str, args.folders)]
     for name in ("group", "where", "label", "metric", "normalize", "reps", "baseline", "min_prob_improvement"):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None and one != DEFAULTS.get(name):
                 words += [f"--{name.replace('_', '-')}", str(one)]
-    return words
+    return [private(word) for word in words]

@@ -120,6 +120,7 @@ def _deploy(
     from gaitway_onboard.control.deployment import drive, survey
     from gaitway_onboard.flight.opening import open_flight
     from gaitway_onboard.safety.checks import SafetyFilter
+    from gaitway_onboard.safety.support import open_support
     from gaitway_onboard.transports.open import Connection, open_robot
     from gaitway_sim2real.hardware import hardware_of
 
@@ -144,6 +145,10 @@ def _deploy(
     robot = open_robot(hardware, connection)
     stack.callback(robot.close)
     policy, estimator, seconds = _policy(args, bundle, robot, hardware)
+    support = None if bundle is None else open_support(bundle, robot.joint_names)
+    if isinstance(support, str):
+        doubts += (f"its legs do not tell where down is: {support}",)
+        support = None
     panel = _panel(args, robot, policy.contract, stack)
     print(f"connecting to {args.robot} on {args.interface}, domain {args.domain} ...", flush=True)
     robot.connect()
@@ -155,7 +160,7 @@ def _deploy(
     if args.log is not None:
         about = {"robot": hardware.robot, "hardware": hardware.name, "task": policy.contract.task}
         if bundle is not None:
-            about["bundle"] = str(args.bundle.absolute())
+            about["bundle"] = args.bundle.absolute().name
         flight = open_flight(args.log, robot.joint_names, about, realtime=True, bundle=bundle)
         stack.callback(flight.close)
     operators = [*panel.operators, *_keyboard(panel, policy.contract, stack)]
@@ -165,7 +170,7 @@ def _deploy(
 
     report = drive(
         robot, policy, panel.source, seconds, config=config, hardware=hardware,
-        estimator=estimator, flight=flight, operators=operators, say=console.say, on_start=on_start,
+        estimator=estimator, support=support, flight=flight, operators=operators, say=console.say, on_start=on_start,
     )  # fmt: skip
     return report, flight
 

@@ -122,7 +122,8 @@ def _but(names: list[str], most: int = 6) -> str:
 def _report(path: Path, about: Path | None) -> int:
     """Write all tables and what a run says of itself, without private names."""
     from ..runs.files import write_text_atomically
-    from ..runs.report import private, run_text
+    from ..runs.private import private
+    from ..runs.report import run_text
     from ..terminal import console as make_console
 
     console = make_console(markup=True, width=200, record=True, file=io.StringIO())

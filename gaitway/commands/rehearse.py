@@ -84,6 +84,7 @@ def _run(args: argparse.Namespace) -> int:
     from gaitway_sim2real.rehearse.suite import Settings, rehearse_bundle, save, write_report
 
     from ..runs.files import make_folder
+    from ..runs.private import typed
 
     settings = Settings(
         minutes=args.minutes,
@@ -107,7 +108,7 @@ def _run(args: argparse.Namespace) -> int:
         wire=(lambda: _processes(bundle, hardware, args)) if args.dds else None,
         progress=_show,
     )
-    page = write_report(rehearsal, trace, report, shlex.join(["gaitway", *sys.argv[1:]]))
+    page = write_report(rehearsal, trace, report, shlex.join(["gaitway", *typed()]))
     if args.model is None and args.terrain is None and not args.quick:
         save(rehearsal, bundle / REHEARSAL_FILE)
     print(rehearsal.summary())

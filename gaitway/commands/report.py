@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 
 from ..catalogue import COMPARE
@@ -31,10 +30,11 @@ def run(args: argparse.Namespace) -> int:
     common.require("report", COMPARE)
     from ..domains.texts.report import language_report, read_runs
     from ..runs.files import make_folder, write_text_atomically
+    from ..runs.private import typed
 
     report = read_runs(args.runs)
     make_folder(args.html.absolute().parent)
-    page = language_report(report, shlex.join(["gaitway", *sys.argv[1:]]))
+    page = language_report(report, shlex.join(["gaitway", *typed()]))
     write_text_atomically(args.html, page.html())
     for line in report.headlines():
         print(line)

@@ -214,6 +214,8 @@ class Comparison:
                     found.append(f"{group} on {task} has seed {', '.join(twice)} more than once")
                 if len(runs) == 1:
                     found.append(f"{group} on {task} is a single run: nothing can be said about chance")
+                if len(runs) == 2:
+                    found.append(f"{group} on {task} has two runs, too few for a 95 % interval: min and max are shown")
         return found
 
 

@@ -129,7 +129,8 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         return Drawing("curves-time", f"{comparison.metric} by wall time", "By wall time.", figure)
     caption = (
         "By environment steps. Thin: single runs. Bold: interquartile mean over runs (with three or fewer, the mean) "
-        "with its 95 % bootstrap interval, as far as all runs go. A curve's right end is the run's score."
+        "with its 95 % bootstrap interval (with two, minimum and maximum), as far as all runs go. A curve's right end "
+        "is the run's score."
     )
     return Drawing("curves-steps", f"{comparison.metric} by environment steps", caption, figure)
 
@@ -172,7 +173,8 @@ def _intervals(comparison: Comparison) -> Drawing:
         axes.set_yticks(range(len(found)), [_short(group) for group in found] if column == 0 else [""] * len(found))
         axes.set_title(f"{name}, smaller is better" if name == "Optimality gap" else name)
         axes.locator_params(axis="x", nbins=5)
-    return Drawing("aggregates", "Aggregates with 95 % intervals", "Line: estimate. Bar: 95 % interval.", figure)
+    caption = "Line: estimate. Bar: 95 % interval; minimum and maximum of two runs."
+    return Drawing("aggregates", "Aggregates with 95 % intervals", caption, figure)
 
 
 def _improvements(comparison: Comparison) -> Drawing:

@@ -14,6 +14,7 @@ from gaitway_files.yaml_files import parse_yaml, read_yaml
 from ..config.overrides import CONFIG_FILE, flatten
 from ..errors import RunError, nearest
 from ..runs.folder import RECORD, RunFolder, is_run
+from .foreign import Log, find_logs, read_log
 from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
 
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
@@ -31,6 +32,8 @@ class Header:
     """Dotted keys of config.yaml."""
     baseline: bool = False
     group: str = ""
+    log: Log | None = None
+    """Numbers of a training by another program."""
 
     @property
     def task(self) -> str:
@@ -82,14 +85,17 @@ class LeftOut:
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """Run folders at and below ``paths``, each once, in order."""
+    """Folders of runs and of other programs' logs at and below ``paths``, each once, in order."""
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
             raise UserError(f"no file or folder {path}")
-        runs = [path] if is_run(path) else sorted(file.parent for file in path.rglob(RECORD))
+        runs = [path] if is_run(path) else sorted([*(file.parent for file in path.rglob(RECORD)), *find_logs(path)])
         if not runs:
-            raise UserError(f"no run folder at or below {path}: a run folder holds a {RECORD}")
+            raise UserError(
+                f"no run folder at or below {path}: a run folder holds a {RECORD}; monitor.csv of Stable-Baselines3 "
+                "and event files of TensorBoard are read too"
+            )
         for run in runs:
             found.setdefault(run.resolve(), run)
     return list(found.values())
@@ -100,6 +106,10 @@ def read_headers(paths: Iterable[Path], *, baseline: bool = False) -> tuple[list
     headers, left_out = [], []
     for path in paths:
         try:
+            if not is_run(path):
+                log = read_log(path)
+                headers.append(Header(path=path, record=log.record, config={}, baseline=baseline, log=log))
+                continue
             record = RunFolder.open(path).record
             if missing := [key for key in ("task", "algorithm", "seed", "status") if key not in record]:
                 raise RunError(f"{RECORD} has no {missing[0]}")
@@ -155,8 +165,8 @@ def read_runs(headers: Iterable[Header], metric: str) -> tuple[list[Run], list[L
             left_out.append(_unfinished(header, status))
             continue
         try:
-            evaluations = read_evaluations(header.path)
-            series = read_series(header.path, metric, evaluations)
+            evaluations = () if header.log is not None else read_evaluations(header.path)
+            series = header.log.series(metric) if header.log else read_series(header.path, metric, evaluations)
         except RunError as error:
             left_out.append(LeftOut(header.path, str(error), header))
         else:

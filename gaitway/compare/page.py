@@ -28,9 +28,9 @@ from .tables import Table, circumstances, headline, results
 ABOUT = (
     "Intervals are percentile intervals of {reps:,} resamples: within every task, runs are drawn with replacement, as "
     "in rliable (Agarwal et al. 2021); the draws are seeded, so the same runs give the same numbers. IQM is the mean "
-    "of the middle half of all runs of all tasks. With few runs, intervals are narrower than the truth: two runs say "
-    "next to nothing, five say something, ten say a lot. An interval from 1 to 1 says that every run of one group beat "
-    "every run of the other, not that the next will."
+    "of the middle half of all runs of all tasks. With few runs, intervals are narrower than the truth: two runs "
+    "have none (their minimum and maximum are shown), five say something, ten say a lot. An interval from 1 to 1 says "
+    "that every run of one group beat every run of the other, not that the next will."
 )
 
 

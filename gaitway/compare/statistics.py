@@ -18,16 +18,22 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Scores = Sequence[Array]
 LEVEL = 0.95
+FEWEST = 3
+"""Fewest runs of a task that have an interval."""
 BLOCK = 2**22  # numbers resampled at a time, to bound memory
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic and the ends of its 95 % interval; the ends are NaN where a task has a single run."""
+    """A statistic and the ends of its 95 % interval; the ends are NaN where a task has too few runs.
+
+    With ``extremes`` a task has only two runs, and the ends are the statistic of each task's worst and best run.
+    """
 
     value: Array
     low: Array
     high: Array
+    extremes: bool = False
 
 
 def interquartile_mean(x: Array) -> Array:
@@ -88,6 +94,7 @@ def estimate(
 ) -> Estimate:
     """``statistic(*samples)`` with its percentile interval over stratified resamples.
 
+    Two runs of a task are too few for that: there the ends of a single sample's statistic are those of its extremes.
     Each sample is resampled on its own, within each task. ``indices`` gives the draws of each sample, in place of
     ``seed``.
     """
@@ -95,7 +102,11 @@ def estimate(
         rng = np.random.default_rng(seed)
         indices = [stratified_indices([x.shape[-1] for x in scores], reps, rng) for scores in samples]
     value = np.asarray(statistic(*samples))
-    if any(x.shape[-1] < 2 for scores in samples for x in scores):
+    fewest = min(x.shape[-1] for scores in samples for x in scores)
+    if fewest == 2 and len(samples) == 1:
+        ends = [np.asarray(statistic([end(x, axis=-1, keepdims=True) for x in samples[0]])) for end in (np.min, np.max)]
+        return Estimate(value, np.minimum(*ends), np.maximum(*ends), extremes=True)
+    if fewest < FEWEST:
         unknown = np.full(value.shape, np.nan)
         return Estimate(value, unknown, unknown)
     blocks = []

@@ -59,11 +59,11 @@ def headline(comparison: Comparison) -> str:
         return f"{order[0]} has an IQM of {best}."
     pair = next(one for one in comparison.improvements if {one.better, one.than} == set(order[:2]))
     value, low, high = (float(x) for x in (pair.estimate.value, pair.estimate.low, pair.estimate.high))
-    if not math.isfinite(low):
+    if not all(math.isfinite(found[group]["IQM"].low) for group in order[:2]):
         return f"{order[0]} has the {most} IQM: {best}."
     if pair.better != order[0]:
         value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
-    chance = f"{value:.2f} [{low:.2f}, {high:.2f}]"
+    chance = f"{value:.2f} [{low:.2f}, {high:.2f}]" if math.isfinite(low) else f"{value:.2f}"
     return f"{order[0]} has the {most} IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
 
 
@@ -229,7 +229,8 @@ def interval(estimate: Estimate, places: int | None = None) -> str:
     value = number(float(estimate.value), places)
     if not math.isfinite(float(estimate.low)):
         return value
-    return f"{value} [{number(float(estimate.low), places)}, {number(float(estimate.high), places)}]"
+    low, high = (number(float(end), places) for end in (estimate.low, estimate.high))
+    return f"{value} (min {low}, max {high})" if estimate.extremes else f"{value} [{low}, {high}]"
 
 
 def _last_protocol(runs: Sequence[Run]) -> str:

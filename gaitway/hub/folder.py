@@ -11,7 +11,7 @@ from gaitway_files.writing import whole_folder
 from gaitway_onboard.bundle.published import check_listing
 
 from ..runs.files import disk_error
-from .place import Heard, PlaceError, plain_name
+from .place import Heard, PlaceError, numbered, own_name
 
 
 class FolderPlace:
@@ -19,7 +19,8 @@ class FolderPlace:
         path = path.absolute()
         if not path.name or path.name == "..":
             raise PlaceError(f"file:{path}: name the bundle's own folder, such as file:/srv/bundles/walk")
-        self.path, self.group, self.name = path, "local", plain_name(path.name)
+        self.path, self.name = path, own_name(path.name)
+        self.group = numbered("local", os.path.realpath(path.parent))
 
     def __str__(self) -> str:
         return f"file:{self.path}"

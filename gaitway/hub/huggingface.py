@@ -16,7 +16,7 @@ from gaitway_onboard.bundle.published import PublishedError, check_names
 from gaitway_onboard.bundle.signature import INDEX_FILE
 
 from ..catalogue import HUB, require
-from .place import Heard, PlaceError, Unreachable, plain_name
+from .place import Heard, PlaceError, Unreachable
 
 THEIRS = (".gitattributes", ".gitignore")
 """Files that the hub puts into every repository; they are not fetched."""
@@ -33,7 +33,9 @@ class HuggingFacePlace:
             raise PlaceError(
                 f"hf:{text} is no repository: use hf:OWNER/NAME, or hf:OWNER/NAME@REVISION to pull a fixed one"
             )
-        self.group, self.name, self.revision = plain_name(found[1]), plain_name(found[2]), found[3]
+        self.group, self.name, self.revision = found[1], found[2], found[3]
+        if self.revision is not None:
+            self.name += f"@{self.revision.replace('/', '+')}"
         self.repository, self.private = f"{found[1]}/{found[2]}", private
 
     def __str__(self) -> str:

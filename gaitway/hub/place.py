@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,10 @@ class Unreachable(NotDone):
 
 
 class Place(Protocol):
-    """One published bundle. ``name`` is its own, ``group`` its owner or server: both are plain names of folders."""
+    """One published bundle.
+
+    ``group`` and ``name`` are names of folders in the library. No two places share both.
+    """
 
     group: str
     name: str
@@ -41,3 +45,17 @@ class Place(Protocol):
 def plain_name(text: str) -> str:
     """``text`` as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", text).lstrip(".")[:96] or "bundle"
+
+
+def own_name(text: str) -> str:
+    """``text`` as the name of a folder that no other text has.
+
+    >>> own_name("walk"), own_name("walk 2")
+    ('walk', 'walk_2+9d552509')
+    """
+    return text if plain_name(text) == text else numbered(text, text)
+
+
+def numbered(text: str, whole: str) -> str:
+    """``text`` as the name of a folder, with a number for ``whole``; no owner on the hub has a + in the name."""
+    return f"{plain_name(text)}+{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

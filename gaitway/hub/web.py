@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from gaitway_files.reading import KIB, MIB, NAME, VALUE, printable, size
 
-from .place import LOOPBACK, Heard, PlaceError, Unreachable, plain_name
+from .place import LOOPBACK, Heard, PlaceError, Unreachable, numbered, own_name
 
 SILENCE = 20.0
 """Longest silence of a server [s]."""
@@ -27,7 +27,8 @@ class WebPlace:
     def __init__(self, address: str, *, silence: float = SILENCE, patience: float = PATIENCE, slowest: float = SLOWEST):
         self.address, self.silence, self.patience, self.slowest = address, silence, patience, slowest
         parts = urlsplit(address)
-        self.group, self.name = plain_name(parts.netloc), plain_name(parts.path.rpartition("/")[2])
+        self.group = numbered(parts.netloc, address.rpartition("/")[0])
+        self.name = own_name(parts.path.rpartition("/")[2])
         self._watch = _Watch()
         handlers: list[Any] = [_SamePlace(address), *_watched(self._watch)]
         if parts.hostname in LOOPBACK:

@@ -31,6 +31,7 @@ from ..errors import RunError
 from . import provenance
 from .files import NoSpace, disk_error, make_folder, write_tensors_atomically, write_text_atomically
 from .lock import LOCK, RunLock
+from .private import typed
 from .rows import RunWarning, parse_rows
 
 RUN_FORMAT = 3
@@ -380,7 +381,7 @@ def _first_record(config: TrainConfig) -> dict[str, Any]:
         "time_s": {},
         "started": _now(),
         "updated": _now(),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name, *typed()],
         "git": provenance.git_state(),
         "versions": provenance.versions(),
         "machine": provenance.machine(),

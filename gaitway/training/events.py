@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gaitway_files.reading import one_line
+from gaitway_files.writing import open_to_append
 
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
@@ -96,17 +97,32 @@ class TensorBoard:
     """Events in the run folder."""
 
     def __init__(self, run: RunFolder, iteration: int):
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
-        self.where = str(run.path / "tensorboard")
-        self.writer = SummaryWriter(self.where, purge_step=iteration + 1, flush_secs=30)
+        folder = run.path / "tensorboard"
+        self.where = str(folder)
+        name = f"events.out.tfevents.{time.time():.6f}"  # torch's SummaryWriter adds the host's name
+        self.file = RecordWriter(open_to_append(folder / name))
+        self._add(file_version="brain.Event:2")
+        # What an interrupted training wrote from this step on is hidden.
+        self._add(step=iteration + 1, session_log=SessionLog(status=SessionLog.START))
+        self.file.flush()
 
     def write(self, row: Row) -> None:
+        from torch.utils.tensorboard.summary import scalar
+
         for name, value in _numbers(row):
-            self.writer.add_scalar(name, value, row["iteration"])
+            self._add(step=row["iteration"], summary=scalar(name, value))
+        self.file.flush()
 
     def close(self, status: str) -> None:
-        self.writer.close()
+        self.file.close()
+
+    def _add(self, **event: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self.file.write(Event(wall_time=time.time(), **event).SerializeToString())
 
 
 class WeightsAndBiases:

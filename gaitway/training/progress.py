@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
@@ -314,13 +315,39 @@ class Counter:
                 overwrite("")
 
 
-def show_scenario(done: int, total: int, title: str, left: float | None) -> None:
-    """Say how far a validation is: one line that is rewritten where that works, a line per scenario elsewhere."""
-    text = f"[{done}/{total}] {title}" + ("" if left is None else f", {clock(left)} left")
-    if rewrites():
-        overwrite(text, last=title == "Done")
-    else:
-        print(text, flush=True)
+class Scenarios:
+    """Says how far a validation is: one line that is rewritten where that works, a line per scenario elsewhere.
+
+    Elsewhere there is also a line when nothing was said for ten seconds.
+    """
+
+    def __enter__(self) -> Self:
+        self._said = self._start = time.monotonic()
+        self._share, self._ended = "validation", threading.Event()
+        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        if not rewrites():
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def show(self, done: int, total: int, title: str, left: float | None) -> None:
+        self._share, self._said = f"[{done}/{total}]", time.monotonic()
+        text = f"{self._share} {title}" + ("" if left is None else f", {clock(left)} left")
+        if rewrites():
+            overwrite(text, last=title == "Done")
+        else:
+            print(text, flush=True)
+
+    def _go_on(self) -> None:
+        while not self._ended.wait(max(0.0, self._said + LINE_INTERVAL_S - time.monotonic())):
+            now = time.monotonic()
+            if now - self._said >= LINE_INTERVAL_S:
+                self._said = now
+                print(f"{self._share} at work for {clock(now - self._start)}", flush=True)
 
 
 def clock(seconds: float) -> str:

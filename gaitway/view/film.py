@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import imageio_ffmpeg
 import numpy as np
 import torch
 from gaitway_files.writing import whole_file
+from gaitway_sim2real.mujoco.encoder import encoder
 
 from ..runs.choice import Which
 from ..runs.files import make_folder
@@ -30,16 +30,13 @@ def film_game(folder: Path, out: Path, seconds: float, which: Which = None) -> s
     first = picture(observation)
     make_folder(out.absolute().parent)
     height, width = (size // 2 * 2 for size in first.shape[:2])
-    with whole_file(out) as partial, torch.no_grad():
-        writer = imageio_ffmpeg.write_frames(str(partial), (width, height), fps=fps, macro_block_size=2, quality=8)
-        writer.send(None)
+    with whole_file(out) as partial, torch.no_grad(), encoder(partial, (width, height), fps, quality=8) as add:
         for _ in Counter("film", "frames").each(range(max(1, round(seconds * fps)))):
-            writer.send(np.ascontiguousarray(picture(observation)[:height, :width]))
+            add(np.ascontiguousarray(picture(observation)[:height, :width]))
             action, memory = trainer.predict(observation | memory)
             observation, _, terminated, truncated, info = env.step(action)
             memory = {name: value * ~(terminated | truncated)[:, None] for name, value in memory.items()}
             if "episode" in info:
                 returns.append(float(info["episode"]["r"][0]))
-        writer.close()
     env.close()
     return f"returns of its episodes: {', '.join(f'{r:.1f}' for r in returns)}" if returns else "no episode ended in it"

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
 
 
 class UnknownNameError(UserError):
-    """A name that is not registered; the message suggests the nearest one."""
+    """A name that is not registered; the message suggests the nearest one, and lists three if there are many."""
+
+    MANY = 15
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
         names = list(known)
         likeness = {known: difflib.SequenceMatcher(None, known, name).ratio() for known in names}
-        nearest = max(names, key=lambda known: likeness[known], default="")  # the first of equally near names
-        hint = f"did you mean {nearest!r}? " if likeness.get(nearest, 0.0) >= 0.4 else ""
-        super().__init__(f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}")
+        nearest = sorted(names, key=lambda known: -likeness[known])  # of equally near names the first
+        hint = f"did you mean {nearest[0]!r}? " if nearest and likeness[nearest[0]] >= 0.4 else ""
+        shown = ", ".join(names) or "none"
+        if len(names) > self.MANY:
+            shown = f"{', '.join(nearest[:3])} and {len(names) - 3} more"
+            shown += ": 'gaitway list tasks' shows them" if kind == "task" else ""
+        super().__init__(f"unknown {kind} {name!r}: {hint}known: {shown}")
 
 
 @dataclass(frozen=True, kw_only=True)

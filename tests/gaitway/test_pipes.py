@@ -75,8 +75,19 @@ def test_a_broken_pipe_of_the_work_is_an_error_of_the_work(tmp_path, monkeypatch
 def test_closed_streams_are_no_reason_to_fail(tmp_path):
     few = ["total_steps=64", "num_envs=4", "agent.num_steps=4", "evaluation_episodes=0"]
     words = [sys.executable, "-m", "gaitway", "train", "cartpole", "--out", "run", *few]
-    done = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *words], cwd=tmp_path)
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], cwd=tmp_path)
     assert done.returncode == 0 and RunFolder.open(tmp_path / "run").record["status"] == "finished"
+
+
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path):
+    program = (
+        "import os, sys; from gaitway.terminal import guarded\n"
+        "with guarded(), open('file', 'w') as file:\n"
+        "    os.write(1, b'of a library'); os.write(2, b'of another'); assert sys.stdin.read() == ''"
+    )
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "file").read_text() == ""
 
 
 def test_streams_are_as_before_after_a_command(capsys):
@@ -107,6 +118,7 @@ def test_under_nohup_a_terminal_may_go():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_help_needs_no_docstrings():
-    done = subprocess.run([sys.executable, "-OO", "-m", "gaitway", "train", "--help"], capture_output=True, text=True)
-    assert done.returncode == 0 and "--resume" in done.stdout, done.stderr
+@pytest.mark.parametrize(("words", "said"), [(["train", "--help"], "--resume"), (["list", "tasks"], "digit-sums")])
+def test_no_docstrings_are_needed(words, said):
+    done = subprocess.run([sys.executable, "-OO", "-m", "gaitway", *words], capture_output=True, text=True)
+    assert done.returncode == 0 and said in done.stdout and "None" not in done.stdout, done.stderr

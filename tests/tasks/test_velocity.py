@@ -188,6 +188,8 @@ def test_of_names_that_are_as_near_the_first_is_suggested():
         get_task("velocity-flat-g02-blind")
     with pytest.raises(UnknownNameError, match=r"unknown task 'zzz': known: velocity-flat-anymal-c, "):
         get_task("zzz")
+    with pytest.raises(UnknownNameError, match=f"and {len(task_names()) - 3} more: 'gaitway list tasks' shows them$"):
+        get_task("zzz")
     with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-g1-29dof 'cpu': known: none"):
         get_task("velocity-flat-g1-29dof", "cpu")
 

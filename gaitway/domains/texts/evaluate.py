@@ -140,8 +140,8 @@ class Evaluation:
         found = {"optimum": Measure(self.optimum, self.optimum, self.optimum)}
         if self.optimum > 0.0:
             mean = bootstrap_mean(returns)
-            shares = (end / self.optimum for end in (mean.value, mean.low, mean.high))
-            found[f"{how} share of the optimum"] = Measure(*shares)
+            share, low, high = (end / self.optimum for end in (mean.value, mean.low, mean.high))
+            found[f"{how} share of the optimum"] = Measure(share, low, high, extremes=mean.extremes)
         return found
 
     @cached_property

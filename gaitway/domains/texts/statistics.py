@@ -12,25 +12,31 @@ from gaitway_files.errors import UserError
 
 REPS = 2_000
 """Resamples of a bootstrap."""
+FEWEST = 3
+"""Fewest values that have an interval."""
 Z = 1.959963984540054
 """Quantile of the standard normal distribution at 0.975, for 95 % intervals."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number and the ends of its 95 % interval."""
+    """A number and the ends of its 95 % interval; with ``extremes``, the smallest and largest of too few values."""
 
     value: float
     low: float
     high: float
+    extremes: bool = False
 
     def percent(self) -> str:
         """Percentage with its interval: ``84.2 % [81.0, 87.0]``."""
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"{100 * self.value:.1f} % {self._between(f'{100 * self.low:.1f}', f'{100 * self.high:.1f}')}"
 
     def number(self) -> str:
         """Number with its interval."""
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{self.value:.3g} {self._between(f'{self.low:.3g}', f'{self.high:.3g}')}"
+
+    def _between(self, low: str, high: str) -> str:
+        return f"(min {low}, max {high})" if self.extremes else f"[{low}, {high}]"
 
 
 def wilson(successes: int, trials: int) -> Measure:
@@ -45,10 +51,12 @@ def wilson(successes: int, trials: int) -> Measure:
 
 
 def bootstrap_mean(values: Sequence[float], *, seed: int = 0) -> Measure:
-    """The mean over problems with its percentile interval over resampled problems."""
+    """The mean over problems with its percentile interval over resampled problems; of two, with the two."""
     if not len(values):
         raise UserError("the mean of no values")
     numbers = np.asarray(values, dtype=np.float64)
+    if len(numbers) < FEWEST:
+        return Measure(float(numbers.mean()), float(numbers.min()), float(numbers.max()), extremes=True)
     rng = np.random.default_rng(seed)
     # A block at a time, so that many problems need no array of problems times resamples.
     means = [numbers[rng.integers(len(numbers), size=(100, len(numbers)))].mean(1) for _ in range(REPS // 100)]

@@ -30,6 +30,7 @@ from ..safety.clamp import Command
 from ..safety.fault import Fault
 from ..safety.gains import standing_gains, walking_gains
 from ..safety.limits import SafetyLimits
+from ..safety.support import Support
 from .commands import STILL, CommandSource, follow
 from .executor import Decision, Executor
 
@@ -115,6 +116,8 @@ class Options(TypedDict, total=False):
     """Tightens the limits."""
     estimator: Estimator | None
     """Estimator of inputs of the policy that no sensor gives."""
+    support: Support | None
+    """Where the legs say that up is, by :func:`~gaitway_onboard.safety.support.open_support`."""
     flight: FlightLog | None
     """Log of the flight; it stays open."""
     say: Callable[[str], None] | None
@@ -141,7 +144,7 @@ class Controller:
         self.source, self.seconds, self.period = command, seconds, period
         self.estimator, self.log = options.get("estimator"), options.get("flight") or FlightLog()
         self._say = options.get("say") or (lambda text: None)
-        self.safety = SafetyFilter(contract, joint_names, self.config.limits, hardware)
+        self.safety = SafetyFilter(contract, joint_names, self.config.limits, hardware, options.get("support"))
         self.standing = standing_gains(contract, joint_names, hardware)
         self.walking = walking_gains(contract, joint_names)
         damping = self.walking[1] if hardware is None else np.array([hardware.damping[name] for name in joint_names])

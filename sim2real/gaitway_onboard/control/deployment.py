@@ -52,6 +52,9 @@ class Survey:
             if health.corrupt:
                 known.append(f"{health.corrupt} states with a wrong checksum")
             known.append("transmitter heard" if health.remote is not None else "no transmitter heard")
+        felt = self.signals.accelerometer
+        silent = felt is None or not felt.any()
+        lines += ["no accelerometer heard: it can check neither the orientation nor a fall"] if silent else []
         return [*lines, *([", ".join(known)] if known else [])]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ def open_flight(
 
     ``joint_names`` is the robot's own order. ``metadata`` should have "robot", the robot's
     name as in bundles, and "hardware", what ``--robot`` said, or "" for a simulation; other values than texts are
-    stored as JSON. Versions, host and start are added; of ``bundle``, its contract and the hashes of its files.
+    stored as JSON. Versions, machine and start are added; of ``bundle``, its contract and the hashes of its files.
 
     ``realtime`` records in a process of its own, which calls reach through shared memory: they take microseconds, never
     wait for a disk, and what they handed over is stored even if this process is killed. A recorder that is more than
@@ -54,7 +53,6 @@ def open_flight(
         "hardware": "",
         "joint_names": list(joint_names),
         "software": versions(*SOFTWARE),
-        "host": socket.gethostname(),
         "machine": f"{platform.machine()}, {platform.platform()}, {os.cpu_count()} cores",
         "realtime": realtime,
     }
@@ -62,7 +60,7 @@ def open_flight(
         contract = Contract.load(bundle)
         content = attachments[CONTRACT_FILE] = (Path(bundle) / CONTRACT_FILE).read_bytes()
         known |= {
-            "bundle": str(Path(bundle).absolute()),
+            "bundle": Path(bundle).absolute().name,
             "robot": contract.robot,
             "task": contract.task,
             "contract_sha256": sha256(content),

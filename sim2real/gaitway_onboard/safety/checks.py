@@ -13,6 +13,7 @@ from .clamp import Clamp, Command
 from .consistency import Consistency
 from .fault import Fault
 from .limits import SafetyLimits
+from .support import Support
 
 JUMP = 0.1
 """Largest apparent motion of a joint between two states [rad] beyond what its limit of speed allows in the time between
@@ -31,9 +32,9 @@ REORDER = 0.05
 older still is no accident of the network."""
 TRIPS = (
     "second_writer", "second_state_writer", "taken_back", "checksum", "tick_back", "state_age", "frozen_tick", "clock",
-    "imu", "not_finite", "tilt", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery", "motor_lost",
-    "frozen_sensor", "joint_inconsistent", "imu_inconsistent", "not_following", "not_ready", "policy_output",
-    "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
+    "imu", "not_finite", "tilt", "falling", "joint_limit", "joint_velocity", "joint_jump", "temperature", "battery",
+    "motor_lost", "frozen_sensor", "joint_inconsistent", "imu_inconsistent", "not_following", "not_ready",
+    "policy_output", "policy_overrun", "loop_overrun", "hung", "guardian", "exception", "damping",
 )  # fmt: skip
 """Names of everything that trips; :meth:`SafetyFilter.fault` makes those up to ``not_following``."""
 ALWAYS_FATAL = ("second_writer", "second_state_writer", "taken_back", "tick_back")
@@ -47,7 +48,12 @@ class SafetyFilter:
     """
 
     def __init__(
-        self, contract: Contract, joint_names: tuple[str, ...], limits: SafetyLimits, hardware: Hardware | None = None
+        self,
+        contract: Contract,
+        joint_names: tuple[str, ...],
+        limits: SafetyLimits,
+        hardware: Hardware | None = None,
+        support: Support | None = None,
     ):
         """The stricter of the contract's, the hardware's and the given limits hold."""
         order = [contract.joint_names.index(name) for name in joint_names]
@@ -72,7 +78,7 @@ class SafetyFilter:
         self._lowest, self._highest = low - limits.joint_pos_margin, high + limits.joint_pos_margin
         self._corrupt, self._lost = _Leaky(limits.max_corrupt), _Leaky(limits.max_lost)
         self._clock, self._imu_clock = _Clock(limits.max_state_age), _Clock(limits.max_state_age)
-        self._consistency = Consistency(joint_names, self.effort_limit, limits, top_speed)
+        self._consistency = Consistency(joint_names, self.effort_limit, limits, top_speed, support)
         self._slack = self.max_vel * limits.max_state_age + JUMP
         self._seen: tuple[float, int, Array] | None = None
 

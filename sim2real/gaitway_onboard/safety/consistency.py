@@ -3,8 +3,8 @@
 A robot whose motors have lost their power, or whose sensor has hung, sends states that are fresh, sealed and within all
 ranges. So these are compared: the torque that the drives report with the one that the law of their drive and the last
 command give; the speed of each joint with the way that it went; the gyroscope with how the orientation changes; the
-accelerometer with where the orientation says down is; and every reading with the ones before, which noise keeps from
-being the same.
+accelerometer, and the legs that carry the robot, with where the orientation says down is; and every reading with the
+ones before, which noise keeps from being the same.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from ..interface import Array, Signals
 from .fault import Fault
 from .limits import SafetyLimits
+from .support import Support
 
 TORQUE_TIME, SPEED_TIME, TURN_TIME, TURN_SPREAD, GRAVITY_TIME = 0.1, 0.05, 0.05, 0.3, 1.0
 """Time constants of the filters that both sides of a comparison go through [s]."""
@@ -29,6 +30,11 @@ TURN_SHARE = 0.5
 BELIEVED = 0.8
 """Share of the way from ``max_load`` to the whole effort up to which a drive that gives what it is told is believed."""
 GRAVITY = 9.81
+UNFELT = 0.05
+"""Longest time without a reading of an accelerometer that had some [s]."""
+FALL_TIME, WEIGHTLESS, FALLING = 0.05, 0.4, 0.25
+"""A robot falls whose accelerometer, filtered with a time constant [s], feels less than a share of its weight for so
+long [s]. A leap of so long a flight would be 8 cm high."""
 GAP = 0.1
 """Time between two states after which the comparisons begin anew [s]."""
 LEARN = 100
@@ -47,15 +53,22 @@ class Consistency:
     """Give it every state and every command, in turn. Joint arrays are in the robot's own order, (J,)."""
 
     def __init__(
-        self, joint_names: tuple[str, ...], effort_limit: Array, limits: SafetyLimits, top_speed: Array | float = np.inf
+        self,
+        joint_names: tuple[str, ...],
+        effort_limit: Array,
+        limits: SafetyLimits,
+        top_speed: Array | float = np.inf,
+        support: Support | None = None,
     ):
         """``effort_limit`` [N m], and ``top_speed`` [rad/s] at which a motor gives no torque any more, (J,) each."""
+        self._support = support
         self.joint_names, self.effort_limit, self.limits = joint_names, effort_limit, limits
         self._told: tuple[Array, Array, Array] | None = None
         self._last: _State | None = None
         self._repeats = _Repeats(2 * len(joint_names) + 3)
         self._slowed = effort_limit / top_speed
-        self._reported = False
+        self._reported = self._felt = False
+        self._unfelt = 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -63,6 +76,9 @@ class Consistency:
         self._gyro = self._turn = self._down = ORIGIN
         self._force: Vector | None = None
         self._off = self._size = 0.0
+        self._feeling, self._falling = (0.0, 0.0, GRAVITY), 0.0
+        if self._support is not None:
+            self._support.begin()
 
     def sent(self, told: tuple[Array, Array, Array] | None) -> None:
         """The drives were told targets [rad], kp and kd; None is a damping of the robot's own, which nobody knows."""
@@ -90,6 +106,7 @@ class Consistency:
             or self._joints(signals, readings - last.readings, passed)
             or self._turning(readings, last.quat, quat, passed)
             or self._gravity(signals.accelerometer, quat, passed)
+            or self._carrying(signals, quat, passed)
             or self._following(signals, passed)
         )
 
@@ -140,11 +157,18 @@ class Consistency:
         force = ORIGIN if felt is None else felt.tolist()
         if not math.isfinite(sum(force)) or not any(force):  # it has none
             self._force = None
-            return None
-        w, x, y, z = quat
-        down = (
-            2.0 * GRAVITY * (x * z - w * y), 2.0 * GRAVITY * (y * z + w * x), GRAVITY * (1.0 - 2.0 * (x * x + y * y)),
-        )  # fmt: skip
+            self._unfelt += passed
+            if not self._felt or self._unfelt <= UNFELT:
+                return None
+            return Fault("imu", "the accelerometer says nothing any more, or what is no number")
+        self._felt, self._unfelt = True, 0.0
+        self._feeling = _nearer(self._feeling, force, passed / (FALL_TIME + passed))
+        light = math.dist(self._feeling, ORIGIN) < WEIGHTLESS * GRAVITY
+        self._falling = self._falling + passed if light else 0.0
+        if self._falling > FALLING:
+            return Fault("falling", f"the accelerometer has felt no weight for {self._falling:.2f} s")
+        x, y, z = _up(quat)
+        down = GRAVITY * x, GRAVITY * y, GRAVITY * z
         if self._force is None:
             self._force = self._down = down
         share = passed / (GRAVITY_TIME + passed)
@@ -156,6 +180,17 @@ class Consistency:
             return None
         return Fault("imu_inconsistent", f"the accelerometer and the orientation differ by {angle:.2f} rad about where "
                                          f"down is (limit {self.limits.max_gravity_error:g})")  # fmt: skip
+
+    def _carrying(self, signals: Signals, quat: Quat, passed: float) -> Fault | None:
+        """The legs that carry the robot, and the orientation."""
+        if self._support is None:
+            return None
+        self._support.update(signals, _up(quat), passed)
+        if self._support.angle <= self.limits.max_support_error:
+            return None
+        return Fault("imu_inconsistent", f"the torques of the legs and the orientation differ by "
+                                         f"{self._support.angle:.2f} rad about where down is (limit "
+                                         f"{self.limits.max_support_error:g})")  # fmt: skip
 
     def _following(self, signals: Signals, passed: float) -> Fault | None:
         """Fault of drives whose reported torque does not follow their commands, or None."""
@@ -197,6 +232,12 @@ def _nearer(value: Vector, to: Sequence[float], share: float) -> Vector:
     """``share`` of the way; with three numbers, numpy's calls would take longer than the sums."""
     (x, y, z), (a, b, c) = value, to
     return x + share * (a - x), y + share * (b - y), z + share * (c - z)
+
+
+def _up(quat: Quat) -> Vector:
+    """The world's z axis in the base's frame."""
+    w, x, y, z = quat
+    return 2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)
 
 
 def _turn_rate(before: Quat, quat: Quat, passed: float) -> Vector:

@@ -73,6 +73,9 @@ class SafetyLimits:
     rate."""
     max_gravity_error: float = _limit(0.3, 1.0, "rad")
     """Largest angle between the verticals of accelerometer and orientation, over a second [rad]."""
+    max_support_error: float = _limit(0.35, 1.0, "rad")
+    """Largest angle between the force by which the legs carry the robot and the vertical of the orientation, over a
+    second [rad]."""
     max_repeats: int = _limit(25, 500)
     """States in a row in which a noisy reading may be the same to the last digit."""
     max_silence: float = _limit(0.1, 0.5, "s")

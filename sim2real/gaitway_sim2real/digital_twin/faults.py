@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.rotation import quat_conjugate
+from gaitway_onboard.rotation import quat_apply, quat_conjugate
 
 from .sensors import Reading, glitch, rotated
 
@@ -22,6 +22,7 @@ EMPTY = 0.02  # state of charge
 SPIN = 50.0  # [rad/s] that a gyroscope is off by
 DRIFT = 0.1  # [rad/s] at which an orientation drifts
 LATER = 0.09  # [s] that a message takes longer with each second
+GIVE = 0.1  # [rad/s] at which a mounting creeps
 SLIP = 0.4  # [rad] by which a mounting gives way
 CREEP = 0.5  # [rad/s] at which an encoder drifts
 FLICKER = 0.2  # [rad] to either side, of an encoder that flickers
@@ -72,6 +73,9 @@ class Fault(StrEnum):
     IMU_ORDER = "imu-order"  # the quaternion comes as (x, y, z, w)
     IMU_NORM = "imu-norm"  # it is twice as long as it should be
     IMU_SLIP = "imu-slip"  # the IMU's mounting gives way
+    IMU_CREEP = "imu-creep"  # it creeps, and all that the IMU says with it
+    ACCELEROMETER_ZERO = "accelerometer-zero"  # the accelerometer is dead
+    FLOOR = "floor"  # the floor vanishes
     ACCELEROMETER_SIGN = "accelerometer-sign"  # it says what it feels from the other side
     JOINT_INF = "joint-inf"
     JOINT_SPEED_NAN = "joint-speed-nan"
@@ -267,6 +271,14 @@ class FaultBoard:
                 reading.quat_wxyz = np.roll(reading.quat_wxyz, -1)
             case Fault.IMU_SLIP:
                 reading.quat_wxyz = rotated(reading.quat_wxyz, np.array([SLIP, 0.0, 0.0]))
+            case Fault.IMU_CREEP:
+                creep = np.array([0.0, GIVE * elapsed, 0.0])
+                turned = rotated(np.array([1.0, 0.0, 0.0, 0.0]), -creep)
+                reading.quat_wxyz = rotated(reading.quat_wxyz, creep)
+                reading.gyro = quat_apply(turned, reading.gyro) + np.array([0.0, GIVE, 0.0])
+                reading.accelerometer = quat_apply(turned, reading.accelerometer)
+            case Fault.ACCELEROMETER_ZERO:
+                reading.accelerometer = np.zeros(3)
             case Fault.ACCELEROMETER_SIGN:
                 reading.accelerometer = -reading.accelerometer
             case Fault.JOINT_SIGN:

@@ -197,6 +197,8 @@ class Twin:
                 self._doubles[injection.fault] = self.side.double(obeys=injection.fault is Fault.SECOND_ROBOT)
             elif injection.fault is Fault.FALL:
                 self._tipping = True
+            elif injection.fault is Fault.FLOOR:
+                self.body.drop()
         if now >= self._let_go:
             self.press()
         if faults.active(Fault.STOP, now):
@@ -264,7 +266,7 @@ class Twin:
             raise FaultError(f"{fault}: not on this wire; there are {', '.join(sorted(known))}")
         if fault is Fault.TAKEN and self.sport is None:
             raise FaultError(f"{fault}: this robot has no controller of its own")
-        if fault is Fault.FALL and self.body.hung:
+        if fault in (Fault.FALL, Fault.FLOOR) and self.body.hung:
             raise FaultError(f"{fault}: the robot hangs on its stand and cannot fall")
         if joint is not None and joint not in self.joint_names:
             raise FaultError(f"{fault}: no joint {joint!r}; there are {', '.join(self.joint_names)}")

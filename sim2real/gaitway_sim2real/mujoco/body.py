@@ -206,6 +206,11 @@ class Body:
         """Add to the base's velocity in the world [m/s], (3,)."""
         self._base_vel += velocity
 
+    def drop(self) -> None:
+        """Take the ground away, for good."""
+        for geom in ground_geoms(self.model):
+            self.model.geom_contype[geom] = self.model.geom_conaffinity[geom] = 0
+
     def tip(self, share: float) -> None:
         """Turn the base about the world's x axis from now on, with a torque of weight times height times ``share``."""
         weight = self.model.body_subtreemass[self.plant.base_body] * GRAVITY

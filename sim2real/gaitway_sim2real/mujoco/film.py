@@ -12,6 +12,7 @@ from gaitway_files.writing import whole_file
 from gaitway_onboard.rotation import quat_apply
 
 from .camera import Camera, RenderingError
+from .encoder import encoder
 from .model import RobotModel, ground_height
 
 SIZE = (848, 480)
@@ -53,21 +54,16 @@ def film(
     stride = max(1, round(1.0 / (FPS * control_dt)))
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        import imageio_ffmpeg
-
         with Camera(robot.model, size) as camera, whole_file(out) as partial:
             rows = range(0, len(qpos), stride)
             camera.rise_above_ground([_target(robot, qpos, now) for now in rows])
-            writer = imageio_ffmpeg.write_frames(
-                str(partial), size, fps=1.0 / (stride * control_dt), codec="libx264", macro_block_size=2,
-                output_params=["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"],
-            )  # fmt: skip
-            writer.send(None)
-            for now in frames(rows):
-                recent = velocity[max(0, now - SMOOTH) : now + 1].mean(0)
-                picture = _picture(camera, robot, qpos, now, command[now], recent)
-                writer.send(overlay(picture, labels[now], command[now], recent, now * control_dt))
-            writer.close()
+            compact = ["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"]
+            fps = 1.0 / (stride * control_dt)
+            with encoder(partial, size, fps, codec="libx264", output_params=compact) as add:
+                for now in frames(rows):
+                    recent = velocity[max(0, now - SMOOTH) : now + 1].mean(0)
+                    picture = _picture(camera, robot, qpos, now, command[now], recent)
+                    add(overlay(picture, labels[now], command[now], recent, now * control_dt))
     except ImportError as error:
         raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
     except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:

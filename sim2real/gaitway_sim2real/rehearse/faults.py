@@ -36,7 +36,7 @@ FIRM = (Mode.RAMP, Mode.HOLD, Mode.POLICY)
 POLICY_PERIODS = 2
 """Policy periods within which damping must follow a detection."""
 LONG = 4.0
-"""Length of the policy's part [s]: more than any fault needs."""
+"""Length of the policy's part [s], or longer where a fault may be noticed later."""
 BRIEF = 0.2
 """Length of the policy's part [s], where the fault comes after it."""
 STALL, SLOW = 0.08, 0.003
@@ -62,7 +62,7 @@ class Trouble:
 
 LOADED = (
     Fault.FALL, Fault.POWER, Fault.MOTOR, Fault.WEAK, Fault.RUNAWAY, Fault.MOTOR_SIGN, Fault.MOTOR_STUCK, Fault.DEAF,
-    Fault.HEARD_LATER, Fault.TORQUES_FROZEN, Fault.JOINT_DRIFT,
+    Fault.HEARD_LATER, Fault.TORQUES_FROZEN, Fault.JOINT_DRIFT, Fault.IMU_CREEP, Fault.FLOOR,
 )  # fmt: skip
 """Faults that show where legs carry the robot."""
 OF_A_WALK = (
@@ -216,6 +216,9 @@ TROUBLES = (
     _wire(Fault.IMU_ORDER, "The orientation comes as (x, y, z, w).", "imu_inconsistent", "tilt"),
     _wire(Fault.IMU_NORM, "The quaternion is twice as long as it should be.", "imu"),
     _wire(Fault.IMU_SLIP, "The IMU's mounting gives way, by 0.4 rad.", "imu_inconsistent"),
+    _wire(Fault.IMU_CREEP, "The IMU's mounting creeps, by 0.1 rad/s.", "imu_inconsistent", within=7.0, modes=WALK),
+    _wire(Fault.ACCELEROMETER_ZERO, "The accelerometer is dead.", "imu"),
+    _wire(Fault.FLOOR, "The floor vanishes.", "falling", "not_following", within=0.5, modes=FIRM),
     _wire(Fault.ACCELEROMETER_SIGN, "The accelerometer's signs are wrong.", "imu_inconsistent", within=1.0),
     _wire(Fault.JOINT_INF, "An encoder says infinity.", "not_finite"),
     _wire(Fault.JOINT_SPEED_NAN, "The speed of a joint is NaN.", "not_finite"),
@@ -283,7 +286,7 @@ def rehearse_fault(
     cue = _Cue(stage, trouble, mode)
     stage.bus.attach(cue.look)
     contract = stage.policy.contract
-    seconds = BRIEF if mode is Mode.LOWER else LONG
+    seconds = BRIEF if mode is Mode.LOWER else max(LONG, AFTER[mode] + trouble.within)
     script = scripted(tour(contract.command_ranges, 2.0 * seconds))
     performance = stage.perform(script, seconds, config=CONFIG)
     outcome = performance.outcome

@@ -23,6 +23,7 @@ from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.estimation.estimator import Estimator
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Array, Signals
+from gaitway_onboard.safety.support import Support, open_support
 from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.ground import LEVEL, Ground
@@ -129,6 +130,8 @@ class Stage:
         self.estimator: Estimator | None = open_estimator(
             bundle, hardware.joint_names, self.robot.period, hardware.feet
         )
+        support = open_support(bundle, hardware.joint_names)
+        self.support = support if isinstance(support, Support) else None
         if contract.height_scan is not None:
             self.estimator = DepthMap(self.twin, contract, self.estimator, seed)
         self.witness = Witness()
@@ -178,7 +181,7 @@ class Stage:
             report = run_loop(
                 self.robot, self.policy, command, seconds,
                 config=config, hardware=self.hardware, flight=self.witness, on_period=look, on_start=start,
-                executor=self.executor, estimator=self.estimator,
+                executor=self.executor, estimator=self.estimator, support=self.support,
             )  # fmt: skip
         except Exception as found:  # what a robot would live through is the question here
             error = f"{type(found).__name__}: {found}"

@@ -66,7 +66,7 @@ def _head(summary: Summary) -> Head:
     tripped = summary.end is not None and summary.end.kind != "stop"
     missing = incomplete(flight)
     return Head(
-        f"Flight of {summary.started} UTC, {flight.metadata.get('host', '')}",
+        f"Flight of {summary.started} UTC",
         flight.hardware or flight.robot,
         flight.metadata.get("task", ""),
         f"{flight.seconds:.1f} s. Ended by {ending(summary)}.",

@@ -185,7 +185,7 @@ def text(summary: Summary) -> str:
         software = {}
     lines = [
         f"{flight.path}: {flight.metadata.get('task') or 'no task'}, {flight.robot or 'unknown robot'}{hardware}, "
-        f"{summary.started} UTC, {flight.metadata.get('host', 'unknown host')}, gaitway {software.get('gaitway', '?')}",
+        f"{summary.started} UTC, gaitway {software.get('gaitway', '?')}",
         f"{flight.seconds:.2f} s, ended: {ending(summary)}",
         *(f"{name}: {said}" for name, said in facts(summary).items()),
     ]

@@ -53,6 +53,8 @@ class Limits(Checked):
     """Time in all that it may wait, when there is nothing to wait for [s]."""
     memory: PositiveInt = 1 << 29
     """Address space [bytes]; the interpreter itself takes some 30 MB of it."""
+    threads: PositiveInt = 64
+    """Most threads at a time; more end it, within a tenth of a second."""
     output: PositiveInt = 1 << 16
     """Most output on each of its two streams [bytes]; more ends it."""
 
@@ -64,15 +66,16 @@ class Outcome:
     stdout: str
     stderr: str
     ended: str
-    """"finished", "failed" (an exception or an exit code), "time", "asleep", "memory" or "output"."""
+    """"finished", "failed" (an exception or an exit code), "time", "asleep", "memory", "threads" or "output"."""
 
 
 def run_python(program: str, *, stdin: str = "", limits: Limits | None = None) -> Outcome:
     """Run a program in an interpreter of its own, confined as :mod:`~gaitway_tasks.language.confine` says.
 
     It sees the standard library and the installed packages, its own empty folder, no environment variables and no
-    network; it can write nothing but its two streams. On a kernel without Landlock (before 5.13) it can read the
-    user's files; :func:`confinement` tells. Raises :class:`SandboxError` where it cannot be confined.
+    network; it can write nothing but its two streams. It can read no other file, but can learn whether one exists. On
+    a kernel without Landlock (before 5.13) it can read the user's files; :func:`confinement` tells. Raises
+    :class:`SandboxError` where it cannot be confined.
     """
     return _run(program, stdin, limits or Limits())[0]
 
@@ -124,9 +127,8 @@ def _run(program: str, stdin: str, limits: Limits) -> tuple[Outcome, str]:
 
 
 def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> tuple[list[bytes], str]:
-    """Feed a program and hear it out: its two streams, and "time", "asleep" or "output" if that was too much."""
-    deadline = time.monotonic() + limits.wall
-    sleeper = _Sleeper(process.pid)
+    """Feed a program and hear it out: its two streams, and the limit that it exceeded."""
+    watch = _Watch(process.pid, limits)
     streams = [b"", b""]
     with selectors.DefaultSelector() as selector:
         assert process.stdin and process.stdout and process.stderr
@@ -135,12 +137,9 @@ def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> 
         os.set_blocking(process.stdin.fileno(), False)
         selector.register(process.stdin, selectors.EVENT_WRITE)
         while len(selector.get_map()) > (process.stdin in {key.fileobj for key in selector.get_map().values()}):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return streams, "time"
-            if sleeper.slept() > limits.asleep:
-                return streams, "asleep"
-            for key, _ in selector.select(min(left, _LOOK)):
+            if stopped := watch.stopped():
+                return streams, stopped
+            for key, _ in selector.select(_LOOK):
                 if key.fileobj is process.stdin:
                     said = _feed(process, said)
                     if not said:
@@ -154,43 +153,45 @@ def _converse(process: subprocess.Popen[bytes], said: bytes, limits: Limits) -> 
                 if not chunk:
                     selector.unregister(key.fileobj)
     while process.poll() is None:  # it has closed its streams
-        if time.monotonic() > deadline:
-            return streams, "time"
-        if sleeper.slept() > limits.asleep:
-            return streams, "asleep"
+        if stopped := watch.stopped():
+            return streams, stopped
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_LOOK)
     return streams, ""
 
 
-class _Sleeper:
-    """Adds up how long all threads of a process wait.
+class _Watch:
+    """Looks at a process now and then: the time it takes, how long all its threads wait, and how many there are.
 
-    By looking now and then, so that on a busy machine one that waits for a processor counts as awake.
+    On a busy machine a thread that waits for a processor counts as awake.
     """
 
-    def __init__(self, pid: int):
-        self._threads = f"/proc/{pid}/task"
+    def __init__(self, pid: int, limits: Limits):
+        self._threads, self._limits = f"/proc/{pid}/task", limits
         self._looked, self._slept = time.monotonic(), 0.0
+        self._deadline = self._looked + limits.wall
 
-    def slept(self) -> float:
-        """Seconds so far."""
+    def stopped(self) -> str:
+        """The limit that it exceeds: "time", "asleep" or "threads"; else empty."""
         now = time.monotonic()
+        if now >= self._deadline:
+            return "time"
         passed = now - self._looked
-        if passed >= _LOOK / 2:
-            self._looked = now
-            self._slept += min(passed, 2 * _LOOK) if self._asleep() else 0.0
-        return self._slept
-
-    def _asleep(self) -> bool:
+        if passed < _LOOK / 2:
+            return ""
+        self._looked = now
         try:
-            states = [
-                Path(self._threads, thread, "stat").read_bytes().rpartition(b") ")[2][:1]
-                for thread in os.listdir(self._threads)
-            ]
+            threads = os.listdir(self._threads)
+            if len(threads) > self._limits.threads:
+                return "threads"
+            asleep = all(self._state(thread) == b"S" for thread in threads)
         except OSError:
-            return False
-        return all(state == b"S" for state in states)
+            return ""
+        self._slept += min(passed, 2 * _LOOK) if asleep else 0.0
+        return "asleep" if self._slept > self._limits.asleep else ""
+
+    def _state(self, thread: str) -> bytes:
+        return Path(self._threads, thread, "stat").read_bytes().rpartition(b") ")[2][:1]
 
 
 def _feed(process: subprocess.Popen[bytes], said: bytes) -> bytes:

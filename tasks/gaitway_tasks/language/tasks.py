@@ -134,8 +134,8 @@ def language_task_names() -> list[str]:
 
 
 def summary(name: str) -> str:
-    """One line about the task of that name."""
-    return str(_TASKS[name].__doc__).rstrip(".")
+    """One line about the task of that name; empty with python -OO."""
+    return (_TASKS[name].__doc__ or "").rstrip(".")
 
 
 def get_language_task(name: str) -> LanguageTask:

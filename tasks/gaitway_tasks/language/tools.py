@@ -165,7 +165,9 @@ def python(program: str) -> str:
     outcome = run_python(fenced[1] if fenced else program.strip(), limits=Limits(cpu=5.0, wall=15.0))
     if outcome.ended == "finished":
         return outcome.stdout.strip() or "(nothing printed)"
-    problem = {"time": "out of time", "asleep": "it sleeps", "output": "too much output"}.get(outcome.ended)
+    problem = {
+        "time": "out of time", "asleep": "it sleeps", "output": "too much output", "threads": "too many threads",
+    }.get(outcome.ended)  # fmt: skip
     lines = outcome.stderr.strip().splitlines()
     return f"{outcome.stdout}error: {problem or (lines[-1] if lines else 'the program failed')}"
 

@@ -150,7 +150,8 @@ def test_what_is_left_out_is_said_everywhere(make_run, tmp_path, ours):
     for text in (err, *written):
         assert f"{tmp_path / 'runs' / 'c'} is left out: it is unfinished" in text
         assert f"{tmp_path / 'runs' / 'd'} is left out: run.json is damaged" in text
-    assert err.count("gaitway: warning: ") == 2
+    assert err.count(" is left out: ") == 2
+    assert "ppo on hopper has two runs, too few for a 95 % interval" in err and "(min " in written[0]
 
 
 def test_runs_without_episodes_are_compared_by_reward_if_asked(make_run, tmp_path, ours):

@@ -129,3 +129,14 @@ def test_a_single_run_has_no_interval():
     assert np.isnan(one.low) and np.isnan(one.high)
     both = estimate(statistics.probability_of_improvement, [np.array([1.0])], [np.array([0.0, 2.0])], reps=10)
     assert both.value == 0.5 and np.isnan(both.low)
+
+
+def test_two_runs_have_no_interval_but_extremes():
+    scores = [np.array([1.0, 3.0]), np.array([5.0, 4.0, 6.0])]
+    found = statistics.estimate(statistics.mean, scores, reps=50)
+    assert (found.value, found.low, found.high, found.extremes) == (3.5, 2.5, 4.5, True)
+    gap = statistics.estimate(statistics.optimality_gap, [np.array([0.2, 0.6])], reps=50)
+    assert (float(gap.low), float(gap.high)) == pytest.approx((0.4, 0.8))
+    chance = statistics.estimate(statistics.probability_of_improvement, scores, scores, reps=50)
+    assert chance.value == 0.5 and np.isnan(chance.low) and np.isnan(chance.high)
+    assert not statistics.estimate(statistics.mean, scores[1:], reps=50).extremes

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from published_bundle import folder_handler, judge, make_bundle, reindex, reseal
 
 from gaitway.cli import main
 from gaitway.hub.library import library, pulled
+from gaitway.hub.places import open_place
 
 
 def ours(*argv: object, capsys: Any) -> tuple[int, str, str]:
@@ -56,7 +58,8 @@ def test_a_folder_and_a_file_server_bring_the_same(bundle, tmp_path, home, capsy
     assert code == 0 and "verdict: PASS of validation suite 2.1" in out and "signed: by nobody" in out
     assert contents(tmp_path / "one") == published
     ((name, folder),) = pulled().items()
-    assert name == f"{address.removeprefix('http://').replace(':', '_')}/stand"
+    group = address.removeprefix("http://").replace(":", "_")
+    assert re.fullmatch(rf"{re.escape(group)}\+[0-9a-f]{{8}}/stand", name)
     assert contents(folder) == published and folder.is_relative_to(home)
     assert ours("push", folder, f"file:{tmp_path}/again", capsys=capsys)[0] == 0  # what was pulled can be passed on
     assert {**contents(tmp_path / "again"), **contents(bundle)} == contents(tmp_path / "again")
@@ -387,18 +390,48 @@ def test_demo_lists_and_knows_what_was_pulled(shelf, home, capsys):
     shutil.copytree(shelf / "stand", shelf / "broken")
     for name in ("stand", "broken"):
         assert ours("pull", f"file:{shelf}/{name}", capsys=capsys)[0] == 0
-    (home / "local/broken/policy.onnx").write_bytes(b"x")
+    (local,) = home.iterdir()
+    (local / "broken/policy.onnx").write_bytes(b"x")
     code, out, _ = ours("demo", "--list", capsys=capsys)
     rows = {words[0]: words for line in out.splitlines() if (words := line.replace("│", " ").split())}
     assert code == 0 and rows["anymal-c"][1:3] == ["anymal-c", "PASS"] and str(home) in out.replace("\n", "")
-    assert {"local/stand", "local/broken"} <= rows.keys() and "damaged" in out
-    for name in ("stand", "local/stand"):
+    assert {f"{local.name}/stand", f"{local.name}/broken"} <= rows.keys() and "damaged" in out
+    for name in ("stand", f"{local.name}/stand"):
         code, out, _ = ours("demo", name, "--about", capsys=capsys)
-        assert code == 0 and "verdict PASS" in out and str(home / "local/stand") in out
+        assert code == 0 and "verdict PASS" in out and str(local / "stand") in out
     assert ours("demo", "broken", "--about", capsys=capsys)[0] == 2
-    shutil.copytree(home / "local", home / "other")
+    shutil.copytree(local, home / "other")
     code, _, err = ours("demo", "stand", capsys=capsys)
-    assert code == 2 and "local/stand or other/stand" in err
+    assert code == 2 and f"{local.name}/stand or other/stand" in err
+
+
+def test_places_that_differ_have_folders_of_their_own(tmp_path):
+    places = [
+        *("hf:local/walk", "hf:local/walk@v1", "hf:local/walk@v/1", "hf:example.org/walk"),
+        *(f"file:{tmp_path}/{name}" for name in ("walk", "shelf/walk", "walk 2", "walk_2", "walk%203", "walk%25203")),
+        *(
+            "https://local/walk",
+            "https://example.org/walk",
+            "https://example.org/b/walk",
+            "https://example.org:444/walk",
+        ),
+        *(
+            "http://localhost/walk",
+            "https://localhost/walk",
+            "https://example.org/walk~2",
+            "https://example.org/walk_2",
+        ),
+    ]
+    folders = {(place.group, place.name) for place in map(open_place, places)}
+    assert len(folders) == len(places)
+    assert all(part == Path(part).name for folder in folders for part in folder)
+
+
+def test_a_link_to_a_folder_is_the_same_place(tmp_path):
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "shelf")
+    one, other = (open_place(f"file:{tmp_path}/{name}/walk") for name in ("shelf", "link"))
+    assert (one.group, one.name) == (other.group, other.name)
 
 
 def test_a_pulled_bundle_is_shown(shelf, capsys):

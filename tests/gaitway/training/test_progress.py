@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from stand_bundle import make_stand_bundle
 from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.terminal import in_notebook
 from gaitway.training import progress
-from gaitway.training.progress import Counter, Lines, Live, Summary
+from gaitway.training.progress import Counter, Lines, Live, Scenarios, Summary
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +170,17 @@ def test_every_frame_of_a_film_is_counted(tmp_path: Path):
     except RenderingError:
         pytest.skip("this machine has no OpenGL")
     assert seen == [0, 2, 4]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_long_work_is_not_silent(begun, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_INTERVAL_S", 0.05)
+    with Scenarios() as said:
+        if begun:
+            said.show(3, 51, "Straight", 90.0)
+        time.sleep(0.3)
+    out = capsys.readouterr().out.splitlines()
+    assert out[:1] == ["[3/51] Straight, 1:30 left"] or not begun
+    assert 2 <= out.count(f"{'[3/51]' if begun else 'validation'} at work for 0:00") <= 6
+    time.sleep(0.1)
+    assert capsys.readouterr().out == ""

@@ -94,8 +94,7 @@ def test_of_tensorboard(tmp_path, capsys, monkeypatch):
     from gaitway.training.events import EventWriter
 
     monkeypatch.setattr(EventWriter, "INTERVAL_S", 0.0)
-    monkeypatch.setattr(RecordWriter, "write", dying(RecordWriter.write, 4, "Thread"))
-    monkeypatch.setattr(threading, "excepthook", lambda args: None)
+    monkeypatch.setattr(RecordWriter, "write", dying(RecordWriter.write, 4, "MainThread"))
     assert main([*TRAIN, *SMALL, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().err
     assert (

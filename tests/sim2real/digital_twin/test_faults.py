@@ -3,6 +3,7 @@ import functools
 
 import numpy as np
 import pytest
+from gaitway_onboard.rotation import quat_apply_inverse, quat_conjugate, quat_mul
 from gaitway_onboard.transports.open import Connection
 from gaitway_onboard.transports.unitree import UnitreeRobot
 from gaitway_onboard.wire.memory import MemoryBus
@@ -106,7 +107,7 @@ def test_it_begins_shows_and_ends(pair, fault):
 
 
 def test_every_fault_of_the_wire_is_tried():
-    others = {Fault.FALL, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN, *LIES, *BROKEN}
+    others = {Fault.FALL, Fault.FLOOR, Fault.WRITER, Fault.REPLAY, Fault.SECOND_ROBOT, Fault.TAKEN, *LIES, *BROKEN}
     assert set(SIGNS) | others == set(Fault) and not others & set(SIGNS)
 
 
@@ -131,6 +132,8 @@ LIES = {
     Fault.IMU_NORM: {"imu_quat_wxyz"},
     Fault.IMU_SLIP: {"imu_quat_wxyz"},
     Fault.ACCELEROMETER_SIGN: {"accelerometer"},
+    Fault.ACCELEROMETER_ZERO: {"accelerometer"},
+    Fault.IMU_CREEP: {"imu_quat_wxyz", "gyro", "accelerometer"},
     Fault.JOINT_INF: {"joint_pos"},
     Fault.JOINT_SPEED_NAN: {"joint_vel"},
     Fault.JOINT_TORQUE_NAN: {"joint_torque"},
@@ -262,3 +265,15 @@ def test_what_cannot_be_provoked(pair):
     twin.body.hung = True
     with pytest.raises(FaultError, match="hangs"):
         twin.inject(Fault.FALL)
+
+
+def test_what_a_creeping_imu_says_agrees_with_itself():
+    """The orientation turns as the gyroscope says, and the accelerometer feels where it says that up is."""
+    twin, robot = take_over(standing=True)
+    twin.inject("imu-creep")
+    before = go_on(twin, robot, 0.5)
+    after = go_on(twin, robot, 0.002)
+    turned = 2.0 * quat_mul(quat_conjugate(before.imu_quat_wxyz), after.imu_quat_wxyz)[1:] / 0.002
+    np.testing.assert_allclose(turned, after.gyro, atol=0.05)
+    up = quat_apply_inverse(after.imu_quat_wxyz, np.array([0.0, 0.0, 1.0]))
+    assert up @ after.accelerometer / np.linalg.norm(after.accelerometer) > 0.999 and abs(up[0]) > 0.04

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,8 +174,24 @@ def test_waiting_for_input_is_no_sleep():
 
 @pytest.mark.hostile("language")
 def test_a_crowd_of_threads_ends():
-    program = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()"
-    assert run_python(program, limits=QUICK).ended in ("time", "asleep", "failed")
+    program = (
+        "import threading, time\nthreading.stack_size(1 << 15)\n"
+        "for _ in range({}): threading.Thread(target=time.sleep, args=(60,)).start()\n"
+    )
+    limits = replace(QUICK, asleep=1.0)
+    most = limits.threads - 1  # the program's own thread is one
+    assert run_python(program.format(most), limits=limits).ended == "asleep"
+    assert run_python(program.format(most + 1), limits=limits).ended == "threads"
+    assert run_python(program.format(10**6), limits=limits).ended in ("threads", "failed")
+
+
+def test_existence_of_a_file_is_all_that_is_told(tmp_path):
+    """As docs/trust.md says."""
+    if "files" not in confinement():
+        pytest.skip("the kernel has no Landlock")
+    (tmp_path / "there").touch()
+    program = f"import os; print([os.path.exists({str(tmp_path)!r} + name) for name in ('/there', '/absent')])"
+    assert run_python(program, limits=QUICK).stdout == "[True, False]\n"
 
 
 def test_input_that_nobody_reads_blocks_nothing():

@@ -84,3 +84,10 @@ def test_the_majority_wins_ties_are_drawn_and_silence_has_no_vote():
 @pytest.mark.parametrize(("samples", "expected"), [(1, [1]), (8, [1, 2, 4, 8]), (6, [1, 2, 4, 6])])
 def test_the_ks_of_a_table(samples, expected):
     assert doublings(samples) == expected
+
+
+def test_two_problems_have_no_interval_but_extremes():
+    found = bootstrap_mean([0.25, 0.75])
+    assert (found.value, found.low, found.high) == (0.5, 0.25, 0.75)
+    assert found.percent() == "50.0 % (min 25.0, max 75.0)" and found.number() == "0.5 (min 0.25, max 0.75)"
+    assert "[" in bootstrap_mean([0.25, 0.5, 0.75]).percent()

@@ -98,6 +98,7 @@ def test_contract_travels_along(tmp_path: Path) -> None:
     assert flight.contract is not None and flight.contract == Contract.load(exported)
     assert flight.robot == flight.contract.robot == "anymal-c"
     assert json.loads(flight.metadata["files_sha256"]) == dict(flight.contract.files)
+    assert "host" not in flight.metadata and "/" not in flight.metadata["bundle"]
 
 
 def test_a_layout_is_what_ros_would_make_of_its_definition() -> None:

@@ -246,3 +246,24 @@ def test_a_pause_begins_anew(contract: Contract) -> None:
     later = walker.reading(20.0)
     later.gyro = later.gyro + 30.0
     assert walker.safety.fault(later, 20.0) is None or walker.safety.fault(later, 20.0).name != "imu_inconsistent"
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_an_accelerometer_that_falls_silent_is_named(contract: Contract, value: float) -> None:
+    def dead(signals: Signals, begun: Signals, since: float) -> None:
+        signals.accelerometer = np.full(3, value)
+
+    fault = Walker(contract).walk(1.0, dead)
+    assert fault == ("imu", pytest.approx(0.05, abs=0.01))
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(0.15, False), (0.6, True)])
+def test_a_fall_is_named_and_a_leap_is_not(contract: Contract, seconds: float, named: bool) -> None:
+    def flies(signals: Signals, begun: Signals, since: float) -> None:
+        if since % 1.0 < seconds:
+            signals.accelerometer = signals.accelerometer - signals.accelerometer.round(0)
+
+    fault = Walker(contract).walk(1.5, flies)
+    assert (fault is not None) == named
+    if fault is not None:
+        assert fault[0] == "falling" and fault[1] < 0.5
