@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_files.patterns import by_pattern
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
 from gaitway_onboard.flight.reading import Flight, ForeignRecording, read_flight
 from gaitway_onboard.interface import Array
-from gaitway_files.patterns import by_pattern
 from gaitway_tasks.robots import Robot
 
 from .log import COMMAND, Log
