@@ -18,6 +18,7 @@ from .core.batch import Batch
 from .core.finite import NonFiniteError, check_given
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
 from .core.scaling import PercentileScaler
+from .core.together import LostProcess, OtherFailed
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .estimation import EstimatorOptimizer
@@ -107,7 +108,7 @@ class OnPolicyTrainer:
             self._check_rows()
         start = time.perf_counter()
         steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
-        rollout = self.source.collect(self.steps, last=self.total_steps is not None and steps >= self.total_steps)
+        rollout = self._collected(last=self.total_steps is not None and steps >= self.total_steps)
         if self.reward_scaler is not None:
             scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated, rollout.valid)
             rollout = replace(rollout, learnt_rewards=scaled)
@@ -137,6 +138,21 @@ class OnPolicyTrainer:
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
         return metrics | {"time/learning": end - collected, "time/total": end - start}
+
+    def _collected(self, *, last: bool) -> EnvRollout:
+        """A rollout, once all processes have theirs: none begins an update that another cannot share."""
+        try:
+            rollout = self.source.collect(self.steps, last=last)
+        except Exception:
+            distributed.any_of(True, torch.device("cpu"))
+            raise
+        try:
+            failed = distributed.any_of(False, torch.device("cpu"))
+        except LostProcess as error:
+            raise OtherFailed(str(error)) from error
+        if failed:
+            raise OtherFailed("another process of this training has failed, and its reason is above")
+        return rollout
 
     def _check_rows(self) -> None:
         """A rollout must fill the minibatches; checked before the first one is collected."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from gaitway_agents.core import distributed
+from gaitway_agents.core.together import LostProcess, OtherFailed
 from gaitway_files.errors import NotDone
 from gaitway_tasks.registry import called
 
@@ -145,7 +146,7 @@ def _learn(
                 saved = _save(run, learner, config, effort, parts, examinations.spared())
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, TrainingFailed):
-                saved = _rescued(run, learner, config, effort, examinations.spared()) or saved
+                saved = _rescued(error, run, learner, config, effort, examinations.spared()) or saved
             _mark_failed(run, error)
             if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
                 _print_ending(run, config, saved, "failed")
@@ -293,13 +294,17 @@ def _cpu_seconds() -> float:
 
 
 def _rescued(
-    run: RunFolder, learner: Learner, config: TrainConfig, effort: Effort, spared: Collection[int]
+    error: Exception, run: RunFolder, learner: Learner, config: TrainConfig, effort: Effort, spared: Collection[int]
 ) -> Path | None:
-    """A checkpoint of what was learnt before an iteration that failed, unless there is one, or processes share it."""
-    if not effort.iteration or run.record.get("steps") == learner.steps or distributed.size() > 1:
+    """A checkpoint of what was learnt before an iteration that failed, unless there is one, or the update was begun.
+
+    Other processes are gone by then: they will start with new episodes.
+    """
+    begun = isinstance(error, LostProcess) and not isinstance(error, OtherFailed)
+    if not effort.iteration or run.record.get("steps") == learner.steps or begun:
         return None
     with contextlib.suppress(Exception):  # the disk or the environment that failed may fail this too
-        return _save(run, learner, config, effort, _gathered(learner, wanted=True) or [], spared)
+        return _save(run, learner, config, effort, [], spared)
     return None
 
 

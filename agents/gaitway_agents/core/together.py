@@ -31,6 +31,10 @@ class LostProcess(NotDone):
     """Another process of the group has ended."""
 
 
+class OtherFailed(LostProcess):
+    """Another process of the group has failed before an update, so that this one's state is whole."""
+
+
 class Together:
     """The ``rank``-th of the processes that share ``memory``; ``sockets`` lead to the others, in order of rank.
 

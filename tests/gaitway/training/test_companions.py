@@ -17,7 +17,7 @@ from stopping import KillAfter, final_state
 from gaitway.cli import main
 from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
-from gaitway.runs.folder import RunFolder
+from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.rows import read_rows
 from gaitway.training import loop as training
 
@@ -68,6 +68,46 @@ def test_no_process_outlives_the_other(tmp_path, victim):
     while Path(f"/proc/{other}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{other}").exists()
+
+
+TERM = """
+import sys
+
+import torch
+
+steps = 0
+
+
+def late(world):
+    global steps
+    steps += 1
+    breaks = sys.argv[0].endswith("companion.py") is {in_companion} and steps > 40
+    return torch.full((world.num_envs,), float("nan") if breaks else 0.0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.hostile("durability")
+@pytest.mark.parametrize("victim", ["companion", "first"])
+def test_an_environment_that_fails_in_one_process_leaves_what_all_have_learnt(tmp_path, monkeypatch, capfd, victim):
+    (tmp_path / "breaks_in_one.py").write_text(TERM.format(in_companion=victim == "companion"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "breaks_in_one", raising=False)
+    run = tmp_path / "run"
+    mine = "task.rewards.mine={func: 'breaks_in_one:late', weight: 1.0}"
+    assert train(run, "checkpoint_interval=1000", mine) == (1 if victim == "companion" else 2)
+    said = capfd.readouterr().err
+    assert "reward 'mine' (breaks_in_one:late) is nan" in said
+    record = RunFolder.open(run).record
+    iterations = record["iterations"]
+    assert record["status"] == "failed" and iterations >= 2
+    (path,) = RunFolder.open(run).checkpoints()
+    state = read_checkpoint(path)
+    assert state["iteration"] == iterations and state["trainer"]["others"] == []
+    (tmp_path / "breaks_in_one.py").write_text(TERM.format(in_companion=None))
+    monkeypatch.delitem(sys.modules, "breaks_in_one")
+    assert train(run) == 0
+    assert RunFolder.open(run).record["status"] == "finished"
 
 
 @pytest.mark.parametrize(
