@@ -135,7 +135,7 @@ class _Walk:
     def _inside(self, path: Path, file: str) -> Path:
         found = self.folder / file
         if "\0" in file or not found.resolve().is_relative_to(self.folder.resolve()):
-            raise FileError(path, f"includes {file[:80]!r}, which is not in its folder")
+            raise FileError(path, f"includes {file[:80]!r}, which is not in its folder: copy it there")
         return found
 
     def _element(self, name: str, given: Mapping[str, str]) -> float:
