@@ -36,7 +36,7 @@ RL_GAMES_EPS = 1e-5
 SKRL_EPS = 1e-8
 """Added to the standard deviation by skrl's ``RunningStandardScaler``."""
 LARGEST = 5.0
-"""Clamp of normalised observations in both."""
+"""Clamp of normalised observations in both, where skrl's settings have no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +100,12 @@ def _skrl(agent: Settings, run: Path, checkpoint: Path | None) -> FoundActor:
         )
     if normalizer is not None:
         tensors |= _normalizer(normalizer, file, "running_variance", 0.0)
+    scaler = Settings(trained.get(f"{key}_kwargs", dict, {}), f"{trained.where}.{key}_kwargs")
     config = ActorConfig(
         hidden_dims=check_sizes(tuple(layers), f"{network.where}.layers"),
         activation=_activation(network.data.get("activations", ""), SKRL_ACTIVATIONS, f"{network.where}.activations"),
-        normalized=normalizer is not None, normalizer_eps=SKRL_EPS, normalizer_clip=LARGEST,
+        normalized=normalizer is not None, normalizer_eps=float(scaler.get("epsilon", float, SKRL_EPS)),
+        normalizer_clip=float(scaler.get("clip_threshold", float, LARGEST)),
     )  # fmt: skip
     experiment = Settings(trained.get("experiment", dict, {}), f"{trained.where}.experiment").get("directory", str)
     steps = re.fullmatch(r"agent_(\d+)", file.stem)

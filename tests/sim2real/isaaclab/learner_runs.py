@@ -82,10 +82,10 @@ def save_skrl(run: Path, width: int, actions: int, *, shared: bool = True, key: 
         torch.save(modules, run / "checkpoints" / f"agent_{step}.pt")
 
 
-def skrl_action(x: Tensor, width: int, actions: int) -> Tensor:
-    """Clamp to 5 of (x - mean) / (std + 1e-8), then the network."""
+def skrl_action(x: Tensor, width: int, actions: int, clip: float = 5.0, epsilon: float = 1e-8) -> Tensor:
+    """Clamp of (x - mean) / (std + epsilon), then the network."""
     mean, variance = (value.float() for value in statistics(width))
-    return network(((x - mean) / (variance.sqrt() + 1e-8)).clamp(-5.0, 5.0), weights(width, actions))
+    return network(((x - mean) / (variance.sqrt() + epsilon)).clamp(-clip, clip), weights(width, actions))
 
 
 def save_rl_games(run: Path, width: int, actions: int, prefix: str = "") -> None:

@@ -43,6 +43,14 @@ def test_skrl(tmp_path, shared, key):
     assert not torch.allclose(action(other), skrl_action(X, D, A), atol=1e-1)
 
 
+def test_skrl_with_a_clamp_of_its_own(tmp_path):
+    agent = skrl_settings()
+    agent["agent"]["state_preprocessor_kwargs"] = {"size": None, "clip_threshold": 1.5, "epsilon": 0.1}
+    write_settings(tmp_path, agent)
+    save_skrl(tmp_path, D, A)
+    assert torch.allclose(action(read_run(tmp_path)), skrl_action(X, D, A, clip=1.5, epsilon=0.1), atol=1e-5)
+
+
 @pytest.mark.parametrize("prefix", ["", "_orig_mod."])
 @pytest.mark.parametrize("scaled", [True, False])
 def test_rl_games(tmp_path, prefix, scaled):
