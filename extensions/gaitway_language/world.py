@@ -84,7 +84,7 @@ class TextWorld:
             facts=facts,
             prompts=texts,
             completions=[self.conversation.decode(dialogue.tokens) for dialogue in dialogues],
-            rows=repeated,
+            rows=[{**row} for row in repeated],  # plain, as checkpoints need them
             timing={"generation": generated - start, "reward": judged - generated},
         )
 

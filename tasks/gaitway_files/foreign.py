@@ -6,7 +6,6 @@ import ctypes
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,8 +134,8 @@ def _interrupted(number: int, frame: object) -> None:
 
 def _look() -> None:
     """Counts looks, not time: a process that was stopped for a while has waited for nothing."""
-    while True:
-        time.sleep(LOOK)
+    never = threading.Event()
+    while not never.wait(LOOK):
         for thread, entry in list(_calls.items()):
             before, environment, call, limit = entry
             entry[0] = taken = before + LOOK

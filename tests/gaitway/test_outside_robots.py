@@ -32,12 +32,18 @@ BLIND = "pony.tasks:BLIND"
 def here(tmp_path, monkeypatch):
     """The folder that the user is in, with the package beside it; nothing is trusted or known yet."""
     shutil.copytree(EXAMPLE / "pony", tmp_path / "pony")
+    forget()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trusting, "_trusted", set())
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(known, "_named", {})
     monkeypatch.setattr(registry, "_called", {})
     yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    """Import the robot anew the next time, wherever it was imported from."""
     for name in [name for name in sys.modules if name.partition(".")[0] in ("pony", "wrong")]:
         del sys.modules[name]
 

@@ -155,7 +155,7 @@ def test_what_an_mjcf_must_not_have(mule, tmp_path, capsys, old, new, message):
 
 
 def test_names_of_files(mule, tmp_path, capsys):
-    assert main(["convert", str(mule), "--out", str(tmp_path / "out.xml")]) == 2
-    assert "out.xml: end it with .usd, .usda, .usdc" in capsys.readouterr().err
+    assert main(["convert", str(mule), "--out", str(tmp_path / "out.obj")]) == 2
+    assert "out.obj: end it with .xml, .usd, .usda, .usdc" in capsys.readouterr().err
     assert main(["convert", str(tmp_path / "gone.xml"), "--out", str(tmp_path / "out.usd")]) == 2
     assert "gone.xml" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def test_the_module_answers_as_isaac_lab_did(name):
     assert error_of_module(run, seen) <= TOLERANCE
     if name in FLAT:
         assert run.estimated == ("root_lin_vel_b",)
-        assert run.rsl_rl == "3.x" and run.iteration == 300
+        assert run.learner == "rsl_rl 3.x" and run.iteration == 300
         assert run.joint_order == "physx (sim.physx)"
         assert run.task.robot.joint_names == tuple(seen["joint_names"])
         assert sum(run.observation.widths.values()) == seen["observation"].shape[2]

@@ -45,6 +45,8 @@ OURS = {
     "extensions/gaitway_language/engines/serve.py": {"json.loads"},  # of the user's own machines
     "extensions/gaitway_language/engines/vllm_server.py": {"json.loads"},  # of the user's own machines
     "sim2real/gaitway_sim2real/mujoco/own_model.py": {"MjModel.from_xml_path"},  # what it has just written
+    "sim2real/gaitway_sim2real/mujoco/standalone.py": {"MjModel.from_xml_path"},  # likewise
+    "gaitway/backends/mujoco.py": {"MjModel.from_xml_path"},  # likewise
     "sim2real/gaitway_sim2real/imports/graph.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/readers/onnx_metadata.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/weights.py": {"onnx.load_from_string"},  # after check_graph

@@ -24,7 +24,7 @@ ELSEWHERE = {
     "tasks/gaitway_tasks/language/sandbox.py": "a temporary folder",
     "agents/gaitway_agents/language/shared_weights.py": "a temporary folder",
     "sim2real/gaitway_sim2real/rehearse/processes.py": "a temporary folder",
-    "sim2real/gaitway_sim2real/mujoco/own_model.py": "a temporary folder",
+    "sim2real/gaitway_sim2real/mujoco/standalone.py": "a temporary folder, or a file that is not in place yet",
     "sim2real/gaitway_onboard/bundle/reading.py": "a temporary folder",
     "sim2real/gaitway_onboard/flight/reading.py": "a temporary folder, and a new file only",
     "sim2real/gaitway_onboard/flight/file.py": "new files only, written for as long as a robot moves",
