@@ -22,6 +22,7 @@ from .core.together import LostProcess, OtherFailed
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .estimation import EstimatorOptimizer
+from .first_guess import FirstGuess, fit
 from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler
@@ -53,8 +54,9 @@ class OnPolicyTrainer:
         symmetry: Symmetry | None = None,
         total_steps: int | None = None,
         columns: EstimatorColumns | None = None,
+        guess: FirstGuess | None = None,
     ):
-        """``columns`` of the observations are for a policy with an estimator."""
+        """``columns`` of the observations are for a policy with an estimator; ``guess`` is what it begins with."""
         check_source(source)
         if (config.symmetry != "none") != (symmetry is not None):
             raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
@@ -63,7 +65,7 @@ class OnPolicyTrainer:
         if distributed.size() > 1 and (name := undistributed(config)) is not None:
             raise UserError(f"{name} is not for several processes: train in one, or use plain PPO")
         self.source, self.num_envs = source, source.num_envs
-        self.config, self.total_steps = config, total_steps
+        self.config, self.total_steps, self.guess = config, total_steps, guess
         self.device = source.device
         self.symmetry = None if symmetry is None else symmetry.to(self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
@@ -104,9 +106,11 @@ class OnPolicyTrainer:
 
     def iterate(self) -> dict[str, float]:
         """One rollout and one update. Returns metrics, with the seconds spent under ``time/``."""
+        start = time.perf_counter()
         if not self.steps:
             self._check_rows()
-        start = time.perf_counter()
+            if self.guess is not None:
+                self._begin_with(self.guess)
         steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
         rollout = self._collected(last=self.total_steps is not None and steps >= self.total_steps)
         if self.reward_scaler is not None:
@@ -138,6 +142,17 @@ class OnPolicyTrainer:
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
         return metrics | {"time/learning": end - collected, "time/total": end - start}
+
+    def _begin_with(self, guess: FirstGuess) -> None:
+        """Fit the policy to a first guess, once a rollout has told how its observations are normalised."""
+        rollout = self._collected(last=False)
+        self.policy.update_normalizers(rollout.valid_observations())
+        fit(self.policy, guess)
+        if self.config.average_steps is not None:
+            self._average = self._averaged(self.config.average_steps)
+        self.steps = self.config.num_steps * self.num_envs * distributed.size()
+        self._episodes += rollout.episodes
+        self._publish()
 
     def _collected(self, *, last: bool) -> EnvRollout:
         """A rollout, once all processes have theirs: none begins an update that another cannot share."""

@@ -48,6 +48,8 @@ class PPOConfig(Checked):
     weighted by exp(-age / average_steps); None takes the newest. Rollouts always use the newest."""
     model: ActorCriticConfig = field(default_factory=ActorCriticConfig)
     """Networks of actor and critic."""
+    first_guess: bool = False
+    """Fit the policy, before its first update, to what is known of the task: steps by the clock for legged robots."""
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
     optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)

@@ -282,8 +282,8 @@ def _check_params(func: Callable[..., Any], params: Mapping[str, Any], path: str
 
     What a reward for texts is not given by ``params`` comes from the rows.
     """
-    given = ("world", "env_ids", "prompts", "completions")
-    parameters = inspect.signature(func).parameters
+    given = ("self", "world", "env_ids", "prompts", "completions")
+    parameters = inspect.signature(func.__call__ if isinstance(func, type) else func).parameters
     accepted = {n: p for n, p in parameters.items() if n not in given and p.kind is not p.VAR_KEYWORD}
     for key in params:
         if key not in accepted:

@@ -46,6 +46,10 @@ class Plays(ABC):
     def make_env(self, config: Config, num_envs: int, seed: int) -> VectorEnv:
         """``num_envs`` environments of the configuration's task, in the shape that agents know."""
 
+    def evaluated(self, config: Config) -> Config:
+        """``config`` for the environments of an evaluation, in which nothing grows with skill."""
+        return config
+
     @abstractmethod
     def trainer(self, config: Config, num_envs: int | None = None) -> Trainer:
         """The learner in its environments; ``num_envs`` asks for one small group instead of all."""

@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from .domain import Domain, Plays
 
 if TYPE_CHECKING:
+    from gaitway_agents.first_guess import FirstGuess
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner, Trainer
@@ -46,6 +47,12 @@ class Environments(Plays, Domain):
             "agent.model.estimator=null"
         )
 
+    def first_guess(self, config: TrainConfig) -> FirstGuess:
+        """What a policy begins with; refuses a task of which nothing is known."""
+        raise ConfigError(
+            f"agent.first_guess: nothing is known of how {config.task.name} is done; use agent.first_guess=false"
+        )
+
     def agents(self) -> Mapping[str, Algorithm]:
         return ENVIRONMENTS
 
@@ -60,6 +67,8 @@ class Environments(Plays, Domain):
             _check_rollout(config, agent)
             if agent.model.estimator is not None:
                 self.columns(config, agent.model.estimator.signals)
+            if agent.first_guess:
+                self.first_guess(config)
             if agent.symmetry != "none" and not self.has_mirrors(config.task):
                 raise ConfigError(
                     f"agent.symmetry={agent.symmetry!r} needs a robot with mirrors, and {config.task.name} has none: "
@@ -115,6 +124,8 @@ class Environments(Plays, Domain):
             arguments["symmetry"] = symmetry
         if (estimator := getattr(getattr(config.agent, "model", None), "estimator", None)) is not None:
             arguments["columns"] = self.columns(config, estimator.signals)
+        if getattr(config.agent, "first_guess", False):
+            arguments["guess"] = self.first_guess(config)
         row = ENVIRONMENTS[name]
         learnt_from = env if row.source is None else load(row.source)(env, config.agent)
         trainer: Trainer = load(row.trainer)(learnt_from, config.agent, **arguments)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backends.table import backend
-from ..errors import ConfigError, RunError
+from ..errors import ConfigError, RunError, UserError
 from .environments import Environments
 from .request import Request
 
 if TYPE_CHECKING:
+    from gaitway_agents.first_guess import FirstGuess
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner
@@ -151,6 +152,15 @@ class Robots(Environments):
             {signal: tuple(found[signal]) for signal in signals},
         )
 
+    def first_guess(self, config: TrainConfig) -> FirstGuess:
+        from gaitway_agents.first_guess import FirstGuess
+        from gaitway_tasks.velocity.steps import steps_by_the_clock
+
+        try:
+            return FirstGuess(*steps_by_the_clock(config.task))
+        except UserError as error:
+            raise ConfigError(f"agent.first_guess: {error}; use agent.first_guess=false") from None
+
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS
         from gaitway_sim2real.bundle.contracts import ExportError, exportable
@@ -204,6 +214,11 @@ class Robots(Environments):
         env.reset()
         env.managers.events.apply("interval", torch.tensor([0]))
         env.step(torch.zeros(env.action_space.shape))
+
+    def evaluated(self, config: TrainConfig) -> TrainConfig:
+        from gaitway_tasks.mdp.curriculums import ungrown
+
+        return dataclasses.replace(config, task=ungrown(config.task))
 
     def time_limit(self, task: Task) -> int | None:
         from gaitway_tasks.mdp.terminations import time_out

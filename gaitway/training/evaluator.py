@@ -108,7 +108,7 @@ class EpisodeEvaluator(Evaluator):
         domain = self.config.environments
         size = min(episodes, domain.evaluation_envs)
         if size not in self.envs:
-            self.envs[size] = domain.make_env(self.config, size, seed)
+            self.envs[size] = domain.make_env(domain.evaluated(self.config), size, seed)
         row = {"steps": self.trainer.steps, "wall_s": wall}
         row |= played(self.config, self.trainer, self.envs[size], episodes, seed)
         self.run.append_evaluation(row)

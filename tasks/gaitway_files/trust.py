@@ -115,7 +115,7 @@ def _load_plug_ins() -> None:
 
 
 def function_named(name: str, where: str) -> Callable[..., Any]:
-    """The function, or the class of text environments, of ``module:function``.
+    """The function, or the class of text environments or of terms with memory, of ``module:function``.
 
     Raises :class:`TrustError`, :class:`ImportError` or :class:`LookupError`.
     """
@@ -126,7 +126,8 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
     if found is None:
         raise LookupError(f"no function {function!r} there")
     plays = inspect.isclass(found) and hasattr(found, "reset") and hasattr(found, "step") and not own
-    if not plays and (not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module))):
+    remembers = inspect.isclass(found) and "world" in inspect.signature(found.__call__).parameters
+    if not plays and not remembers and (not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module))):
         raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
                          "(prompts, completions, ...)")  # fmt: skip
     return found

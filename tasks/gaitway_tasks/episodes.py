@@ -98,7 +98,7 @@ class Episodes:
             managers.events.apply("startup", self._all)
             self.started = True
         managers.rewards.reset(self._all, 1.0)  # discard the sums of abandoned episodes
-        self._restart(self._all, {} if first else self.task.curriculum)
+        self._restart(self._all, {} if first else self.managers.curriculum)
         self.accounts.clear()
         if random_ages:
             ages = torch.randint(0, world.max_episode_length, (world.num_envs,), generator=self.generator)
@@ -132,7 +132,7 @@ class Episodes:
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= _counts(reasons, env_ids)
             info |= self.accounts.settle(env_ids, done)
-            info["log"] |= self._restart(env_ids, self.task.curriculum)
+            info["log"] |= self._restart(env_ids, managers.curriculum)
         for command in managers.commands.values():
             command.step(world.step_dt)
         managers.events.step(world.step_dt)
@@ -146,6 +146,7 @@ class Episodes:
             f"curriculum/{name}": float(value_of("curriculum", name, term, world, env_ids))
             for name, term in curriculum.items()
         }
+        managers.forget(env_ids)
         world.reset_physics(env_ids)
         managers.events.apply("reset", env_ids)
         managers.events.reset(env_ids)

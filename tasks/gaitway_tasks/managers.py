@@ -22,6 +22,7 @@ from torch import Tensor
 from .layout import history_order
 from .math import all_finite
 from .passes import COMPUTED
+from .stateful import StatefulTerm, bound
 from .spec import ObservationGroup, ObservationTerm, Task
 from .world import EditableWorld, World
 
@@ -189,7 +190,7 @@ class RewardManager:
 
     def __init__(self, task: Task, world: World):
         self.world = world
-        self.terms = {name: term for name, term in task.rewards.items() if term.weight != 0.0}
+        self.terms = bound({name: term for name, term in task.rewards.items() if term.weight != 0.0}, world)
         self.names = list(self.terms)
         self.weights = torch.tensor([[t.weight * world.step_dt] for t in self.terms.values()], device=world.device)
         self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
@@ -216,7 +217,7 @@ class TerminationManager:
     """``terminated`` and ``truncated``, never merged."""
 
     def __init__(self, task: Task, world: World):
-        self.terms, self.world = task.terminations, world
+        self.terms, self.world = bound(task.terminations, world), world
         self.none = torch.zeros(world.num_envs, dtype=torch.bool, device=world.device)
 
     def compute(self) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
@@ -234,7 +235,7 @@ class EventManager:
 
     def __init__(self, task: Task, world: EditableWorld):
         self.world = world
-        self.events = task.events
+        self.events = bound(task.events, world)
         self.timers = {
             name: self._draw(event.interval_range_s, world.num_envs)
             for name, event in task.events.items()
@@ -275,6 +276,19 @@ class Managers:
         self.rewards = RewardManager(task, world)
         self.terminations = TerminationManager(task, world)
         self.events = EventManager(task, world)
+        self.curriculum = bound(task.curriculum, world)
+        self.stateful = {
+            f"{kind}/{name}": term.func
+            for kind, terms in (
+                ("reward", self.rewards.terms),
+                ("termination", self.terminations.terms),
+                ("event", self.events.events),
+                ("curriculum", self.curriculum),
+            )
+            for name, term in terms.items()
+            if isinstance(term.func, StatefulTerm)
+        }
+        """Terms with memory."""
         self.observations: dict[str, ObservationManager] = {}
         self.generator = generator
 
@@ -285,9 +299,15 @@ class Managers:
             for name, group in self.task.observations.items()
         }
 
+    def forget(self, env_ids: Tensor) -> None:
+        """Tell the terms with memory that the episodes of ``env_ids`` (K,) have ended."""
+        for term in self.stateful.values():
+            term.reset(env_ids)
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "commands": {name: command.state_dict() for name, command in self.commands.items()},
+            "terms": {name: term.state_dict() for name, term in self.stateful.items()},
             "episode_sums": self.rewards.episode_sums.clone(),
             "timers": {name: timer.clone() for name, timer in self.events.timers.items()},
             "history": {name: group.history.clone() for name, group in self.observations.items()},
@@ -296,6 +316,8 @@ class Managers:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, values in state["commands"].items():
             self.commands[name].load_state_dict(values)
+        for name, values in state.get("terms", {}).items():
+            self.stateful[name].load_state_dict(values)
         self.rewards.episode_sums.copy_(state["episode_sums"])
         for name, timer in state["timers"].items():
             self.events.timers[name].copy_(timer)

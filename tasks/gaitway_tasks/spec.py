@@ -55,6 +55,13 @@ class ObservationTerm:
     scale: float | tuple[float, ...] = 1.0
     """One factor, or one for each number of the term."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.func, type):
+            raise UserError(
+                f"observation {self.func.__name__} is a class: robots observe by functions, whose only memory is "
+                "history_length; write a function"
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationGroup:

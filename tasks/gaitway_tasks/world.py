@@ -50,6 +50,7 @@ class World(Protocol):
     previous_action: Tensor  # (N, A)
     episode_step: Tensor  # (N,), int64
     terminated: Tensor  # (N,), bool, ended in this step for another reason than time
+    growth: Tensor | None  # (), 0 to 1, how far commands and pushes have grown; None where no curriculum grows them
 
     @property
     def robot(self) -> RobotState: ...

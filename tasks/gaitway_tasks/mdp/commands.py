@@ -25,6 +25,22 @@ def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) 
     return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
 
 
+SIDEWAYS = 0.2
+"""Share of the sideways speeds and yaw rates that are asked for before commands have grown."""
+
+
+def grown(command: Tensor, level: Tensor, forwards: float, random: Tensor) -> Tensor:
+    """``command`` (n, 3) of a robot that has learnt a share ``level`` of all commands.
+
+    At 0 none leads backwards, and sideways speeds and yaw rates are small. A robot without a front-back mirror that is
+    told to go forwards as often as backwards is paid for moving only once it reads the command, and steps on the spot
+    until then. ``forwards`` is the highest speed [m/s], ``random`` (n,) uniform in [0, 1).
+    """
+    speed = command[:, 0]
+    turned = torch.where((speed < 0.0) & (random >= level), (-speed).clamp(max=forwards), speed)
+    return torch.cat((turned[:, None], command[:, 1:] * (SIDEWAYS + (1.0 - SIDEWAYS) * level)), 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class UniformVelocityCommand(Command):
     """Base velocity command (vx, vy [m/s], yaw rate [rad/s]), as Isaac Lab's ``UniformVelocityCommand``.
@@ -103,6 +119,9 @@ class VelocityCommandGenerator(CommandSampler):
         if cfg.rel_ends:
             random = torch.rand(5, n, generator=self.generator, device=self.command.device)
             command = towards_ends(command, indices.row(self.speeds, r.device), cfg.rel_ends, random)
+        if (level := self.world.growth) is not None:
+            random = torch.rand(n, generator=self.generator, device=self.command.device)
+            command = grown(command, level, cfg.lin_vel_x[1], random)
         self.time_left.index_copy_(0, env_ids, drawn[0])
         self.command.index_copy_(0, env_ids, (1.0 + cfg.margin) * command)
         self.heading_target.index_copy_(0, env_ids, drawn[4])

@@ -1,9 +1,11 @@
 """Curriculum terms: ``func(world, env_ids, **params) -> float | Tensor`` that is logged."""
 
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
+import torch
 from torch import Tensor
 
+from ..stateful import StatefulTerm
 from ..world import World
 
 
@@ -43,3 +45,41 @@ def terrain_levels_vel(
     down = down & ~up
     ground.move(env_ids, up, down)
     return ground.level.float().mean()
+
+
+class CommandGrowth(StatefulTerm):
+    """Growth of velocity commands and of pushes with success, from 0 to 1 (:attr:`.World.growth`).
+
+    The error of the planar velocity over the speed asked is measured in all environments that are told to go faster
+    than ``least`` [m/s], at every restart of any, and smoothed over about a hundred control steps. While it is below
+    ``share``, the level rises, from 0 to 1 in ``steps`` control steps. It never falls. Returns the level.
+    """
+
+    STATE = ("level", "error", "seen")
+
+    def __init__(self, term: Any, world: World):
+        self.level, self.error = torch.zeros((), device=world.device), torch.ones((), device=world.device)
+        self.seen = torch.zeros(world.num_envs, dtype=torch.int64, device=world.device)
+        """Steps of each episode at the last restart of any."""
+        world.growth = self.level
+
+    def __call__(
+        self, world: World, env_ids: Tensor, command_name: str, share: float, steps: int, least: float = 0.3
+    ) -> Tensor:
+        passed = (world.episode_step - self.seen).amin().clamp(min=0)
+        self.seen.copy_(world.episode_step)
+        self.seen[env_ids] = 0
+        told = world.command(command_name)[:, :2]
+        asked = told.norm(dim=1)
+        asked = asked * (asked > least)
+        missing = (told - world.robot.root_lin_vel_b[:, :2]).norm(dim=1) * (asked > 0.0)
+        error = torch.where(asked.any(), missing.sum() / asked.sum().clamp(min=1e-6), self.error)
+        self.error.lerp_(error, 1.0 - 0.99**passed)
+        self.level.add_(passed / steps * (self.error < share)).clamp_(max=1.0)
+        return self.level.clone()
+
+
+def ungrown(task: Any) -> Any:
+    """``task`` whose commands and pushes have their full size from the start."""
+    kept = {name: term for name, term in task.curriculum.items() if term.func is not CommandGrowth}
+    return task if len(kept) == len(task.curriculum) else task.replace(curriculum=kept)

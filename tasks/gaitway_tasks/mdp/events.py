@@ -110,8 +110,10 @@ def reset_joints_by_scale(world: EditableWorld, env_ids: Tensor, position_range:
 
 
 def push_by_setting_velocity(world: EditableWorld, env_ids: Tensor, velocity_range: dict[str, Range]) -> None:
-    """Add a random velocity [m/s, rad/s] to the base, in the world frame."""
+    """Add a random velocity [m/s, rad/s] to the base, in the world frame; it grows where a curriculum grows it."""
     vel = _uniform_axes(world, velocity_range, TWIST, len(env_ids))
+    if world.growth is not None:
+        vel = vel * world.growth
     world.add_root_velocity(env_ids, vel[:, :3], vel[:, 3:])
 
 

@@ -80,7 +80,7 @@ def swing_progress(world: World, period: float, duty: float, offsets: Sequence[f
 
 def swing_rise(world: World, period: float, duty: float, offsets: Sequence[float], power: float) -> Tensor:
     """Height of each foot by the clock, in heights of a whole swing: a half sine to ``power``, (N, F)."""
-    return _by_the_clock(world, period, _rise, duty, tuple(offsets), power)
+    return _by_the_clock(world, period, rise, duty, tuple(offsets), power)
 
 
 def is_stance(world: World, period: float, duty: float, offsets: Sequence[float]) -> Tensor:
@@ -113,7 +113,8 @@ def _progress(phase: Tensor, duty: float, offsets: tuple[float, ...]) -> Tensor:
     return (cycle / (1.0 - duty)).clamp(max=1.0)
 
 
-def _rise(phase: Tensor, duty: float, offsets: tuple[float, ...], power: float) -> Tensor:
+def rise(phase: Tensor, duty: float, offsets: tuple[float, ...], power: float) -> Tensor:
+    """:func:`swing_rise` at the phases (n,), (n, F)."""
     progress = _progress(phase, duty, offsets)
     return torch.sin(math.pi * progress.clamp(0.0, 1.0)).clamp(min=0.0) ** power
 

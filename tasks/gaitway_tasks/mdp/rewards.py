@@ -4,12 +4,15 @@ Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_ga
 ``torque_limits`` legged_gym's.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..math import quat_apply, quat_apply_inverse, quat_from_yaw, yaw_of
 from ..passes import once
 from ..signals import reads
+from ..stateful import StatefulTerm
 from ..world import World
 from . import gait, indices
 
@@ -50,6 +53,44 @@ def track_ang_vel_z_world_exp(world: World, std: float, command_name: str) -> Te
     robot = world.robot
     ang_vel_w = quat_apply(robot.root_quat_wxyz, robot.root_ang_vel_b)
     return torch.exp(-(world.command(command_name)[:, 2] - ang_vel_w[:, 2]).square() / std**2)
+
+
+def lin_vel_xy_progress(world: World, command_name: str, threshold: float = 0.1, still: float = 0.3) -> Tensor:
+    """Speed along the command over the speed asked, between -1 and 1.
+
+    It has a slope where the exponential rewards have none. For a command below ``threshold`` [m/s], 1 at rest and 0
+    from the speed ``still`` [m/s] on.
+    """
+    told, speed = world.command(command_name)[:, :2], world.robot.root_lin_vel_b[:, :2]
+    asked = torch.linalg.vector_norm(told, dim=1)
+    along = (speed * told).sum(1) / asked.square().clamp(min=threshold**2)
+    resting = 1.0 - (torch.linalg.vector_norm(speed, dim=1) / still).clamp(max=1.0)
+    return torch.where(asked > threshold, along.clamp(-1.0, 1.0), resting)
+
+
+class track_mean_ang_vel_z_exp(StatefulTerm):  # noqa: N801, named as the terms that are functions
+    """exp(-(cmd_yaw - mean w_z)^2 / std^2), with a running mean over about ``time`` [s].
+
+    A walking robot on two legs turns to and fro within each step, by more than narrow rewards reach: paid for the
+    momentary yaw rate, it learns to swing less and not to turn.
+    """
+
+    STATE = ("mean", "fresh")
+
+    def __init__(self, term: Any, world: World):
+        self.mean = torch.zeros(world.num_envs, device=world.device)
+        self.fresh = torch.ones(world.num_envs, dtype=torch.bool, device=world.device)
+        """Episodes of which no step was seen yet: their mean starts at the command."""
+
+    def __call__(self, world: World, std: float, command_name: str, time: float) -> Tensor:
+        told = world.command(command_name)[:, 2]
+        self.mean.copy_(torch.where(self.fresh, told, self.mean))
+        self.mean.lerp_(world.robot.root_ang_vel_b[:, 2], world.step_dt / time)
+        self.fresh.zero_()
+        return torch.exp((told - self.mean).square() / -(std**2))
+
+    def reset(self, env_ids: Tensor) -> None:
+        self.fresh[env_ids] = True
 
 
 def lin_vel_z_l2(world: World) -> Tensor:

@@ -1,44 +1,78 @@
-"""A trot by the clock, for quadrupeds that learn on few steps."""
+"""Gaits by the clock, for robots that learn on few steps: a trot on four feet, a walk on two, a tripod gait on six."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gaitway_files.errors import UserError
 
-from ..mdp import observations, rewards
+from ..mdp import curriculums, observations, rewards
 from ..robots import Robot
-from ..spec import ObservationTerm, Reward, Task
+from ..spec import Curriculum, ObservationTerm, Reward, Task
 from .base import COMMAND
 
 GRAVITY = 9.81
 
 
-def period(robot: Robot, step_dt: float) -> float:
-    """Cycle of a trot [s]: 2.1 sqrt(h / g) with the base height h at a reset, an even number of control steps."""
-    return 2 * round(1.05 * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+@dataclass(frozen=True)
+class Gait:
+    """A gait of robots with as many feet as it has ``offsets``; lengths are in heights of the base at a reset."""
+
+    offsets: tuple[float, ...]
+    """Start of each foot's swing before the clock's cycle, in cycles."""
+    duty: float
+    """Share of a cycle in which a foot stands; above one half, feet overlap."""
+    period: float
+    """Cycle, in sqrt(height / g)."""
+    height: float
+    """Height to which a foot swings."""
+
+    @property
+    def swinging(self) -> float:
+        """Mean number of feet in the air."""
+        return len(self.offsets) * (1.0 - self.duty)
 
 
-def trot(task: Task) -> Task:
-    """``task`` with the phase of a trot in every observation, and feet that follow it while the robot is to walk.
+GAITS = {
+    2: Gait(offsets=(0.0, 0.5), duty=0.55, period=2.83, height=0.1),
+    4: Gait(offsets=(0.0, 0.5, 0.5, 0.0), duty=0.5, period=2.1, height=0.15),
+    6: Gait(offsets=(0.0, 0.5, 0.5, 0.0, 0.0, 0.5), duty=0.5, period=2.1, height=0.15),
+}
+"""Gait by the number of feet. Four: the first and the last of the robot's feet are one diagonal. Six: they are listed
+from front to rear, left before right."""
 
-    A wider tracking reward than Isaac Lab's tells a robot that steps on the spot that 1 m/s is asked for.
 
-    The robot's first and last feet are one diagonal. Raises ``ValueError`` without its ``foot_height``.
+def gait_of(robot: Robot) -> Gait | None:
+    """The gait of a robot with so many feet; None if there is none."""
+    return GAITS.get(len(robot.foot_names))
+
+
+def period(robot: Robot, gait: Gait, step_dt: float) -> float:
+    """Cycle [s], an even number of control steps."""
+    return 2 * round(0.5 * gait.period * math.sqrt(robot.init_height / GRAVITY) / step_dt) * step_dt
+
+
+def by_the_clock(task: Task, gait: Gait) -> Task:
+    """``task`` with the phase of ``gait`` in every observation, and feet that follow it while the robot is to walk.
+
+    A wider tracking reward than Isaac Lab's tells a robot that steps on the spot that 1 m/s is asked for. The width of
+    ``feet_phase`` makes it cost as much to keep down one foot of a humanoid as both of a trot's.
+
+    Raises :class:`UserError` without the robot's ``foot_height``.
     """
     robot = task.robot
     if robot.foot_height is None:
         raise UserError(
-            f"robot {robot.name!r}: foot_height is not set, and a trot by the clock needs it: set it to the height of "
+            f"robot {robot.name!r}: foot_height is not set, and a gait by the clock needs it: set it to the height of "
             "the foot frames' origins above the soles [m], the radius of a ball at the origin"
         )
-    clock = {"period": period(robot, task.timing.step_dt)}
+    clock = {"period": period(robot, gait, task.timing.step_dt)}
     feet = "|".join(robot.foot_names)
-    schedule = {"feet": feet, **clock, **COMMAND, "duty": 0.5, "offsets": (0.0, 0.5, 0.5, 0.0)}
-    height = 0.15 * robot.init_height
+    schedule = {"feet": feet, **clock, **COMMAND, "duty": gait.duty, "offsets": gait.offsets}
+    height = gait.height * robot.init_height
     phase = ObservationTerm(func=observations.gait_phase, params={**clock, **COMMAND, "late": 0.5})
-    rises = {**schedule, "height": height, "std": 0.8 * height}
+    rises = {**schedule, "height": height, "std": 0.8 * height * math.sqrt(gait.swinging / 2.0)}
     return replace(
         task,
         observations={
@@ -56,4 +90,19 @@ def trot(task: Task) -> Task:
             "stand_still": Reward(func=rewards.stand_still_joint_vel_l1, weight=-0.1, params=COMMAND),
             "stand_still_rate": Reward(func=rewards.stand_still_action_rate_l2, weight=-0.25, params=COMMAND),
         },
+    )
+
+
+def growing(task: Task) -> Task:
+    """``task`` whose commands and pushes grow with success, with a reward for progress along the command.
+
+    A robot with a front-back mirror learns forward commands alone, and needs half the time; two legs need more.
+    """
+    steps = 1500 if len(task.robot.mirrors) > 1 else 4000 if len(task.robot.foot_names) == 2 else 3000
+    growth = Curriculum(func=curriculums.CommandGrowth, params={**COMMAND, "share": 0.6, "steps": steps})
+    progress = Reward(func=rewards.lin_vel_xy_progress, weight=4.0, params=COMMAND)
+    return replace(
+        task,
+        curriculum={**task.curriculum, "command_growth": growth},
+        rewards={**task.rewards, "lin_vel_xy_progress": progress},
     )

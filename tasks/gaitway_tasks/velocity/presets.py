@@ -12,8 +12,9 @@ from ..robots.robot import ActuatorLaw, DCMotor, Robot
 from ..spec import Event, ObservationGroup, Reward, Task, Termination, Timing
 from . import base
 from .base import COMMAND
-from .gaits import trot
+from .gaits import by_the_clock, gait_of, growing
 from .rough import over_rough_ground
+from .upright import from_facts, on_two_legs
 
 
 def blind(task: Task, history_length: int = 8) -> Task:
@@ -64,6 +65,8 @@ def cpu(task: Task) -> Task:
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       trained on only one simulated floor drags its feet and trips on the next.
     """
+    upright = len(task.robot.foot_names) == 2 and task.robot.foot_height is not None
+    task = from_facts(task) if upright else task
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
         UniformVelocityCommand.of(task),
@@ -78,8 +81,8 @@ def cpu(task: Task) -> Task:
     )
     timing = Timing(physics_dt=0.01, decimation=2, episode_length_s=8.0)
     weights = {"track_lin_vel_xy_exp": 3.0, "track_ang_vel_z_exp": 1.5, "dof_acc_l2": -1.0e-7, "feet_air_time": 0.5}
-    trots = task.robot.quadruped
-    fine = 3.0 if trots else 1.0
+    gait = gait_of(task.robot) if task.robot.foot_height is not None or task.robot.quadruped else None
+    fine = 3.0 if gait else 1.0
     narrow = {"std": 0.2, **COMMAND}
     added = {
         "track_lin_vel_xy_fine": Reward(func=rewards.track_lin_vel_xy_exp, weight=1.5 * fine, params=narrow),
@@ -110,15 +113,16 @@ def cpu(task: Task) -> Task:
         rewards={**{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()}, **added},
         events={**task.events, **_disturbances(task), **varied},
     )
-    task = trot(replace(task, actions=_lively(joint_positions(task)))) if trots else task
+    if gait is not None:
+        task = growing(by_the_clock(replace(task, actions=_lively(joint_positions(task))), gait))
+    task = on_two_legs(task) if upright else task
     return task if task.ground.flat else over_rough_ground(task)
 
 
 def _lively(action: JointPositionAction) -> JointPositionAction:
-    """``action`` with a scale of 0.5 rad at least."""
+    """``action`` with a scale of 0.5 rad at least, unless joints have their own."""
     scale = action.scale
-    least = {name: max(0.5, s) for name, s in scale.items()} if isinstance(scale, Mapping) else max(0.5, scale)
-    return replace(action, scale=least)
+    return action if isinstance(scale, Mapping) else replace(action, scale=max(0.5, scale))
 
 
 def _disturbances(task: Task) -> dict[str, Event]:

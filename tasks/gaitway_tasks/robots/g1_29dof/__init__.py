@@ -136,6 +136,7 @@ G1_29DOF = Robot(
     joint_limits=tuple(limits(name) for name in _NAMES),
     soft_joint_pos_limit_factor=0.9,
     init_height=0.8,
+    foot_height=0.035,
     actuators=ACTUATORS,
     mjcf=Path(__file__).with_name("g1_29dof.xml"),
     mirrors={"left-right": Mirror(axis="y", pairs={"left": "right"}, flip=("_yaw_joint", "_roll_joint"))},
@@ -145,6 +146,6 @@ G1_29DOF = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1_29DOF,
     title="Unitree G1 with 29 joints",
-    tasks=velocity_tasks(f"{__name__}.velocity:flat", blind=True, note="; not trained yet"),
+    tasks=velocity_tasks(f"{__name__}.velocity:flat", blind=True, presets=("cpu",)),
     flat_learner=G1_WITH_37_JOINTS.flat_learner,
 )

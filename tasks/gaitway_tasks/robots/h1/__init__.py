@@ -86,6 +86,7 @@ H1 = Robot(
     ),
     soft_joint_pos_limit_factor=0.9,
     init_height=1.05,
+    foot_height=0.071,
     actuators={
         "hips": drive(150.0, 5.0, 300.0, ".*_hip_yaw", ".*_hip_roll"),
         "legs": drive(200.0, 5.0, 300.0, ".*_hip_pitch", ".*_knee", "torso"),
@@ -101,7 +102,7 @@ H1 = Robot(
 DESCRIPTION = RobotDescription(
     robot=H1,
     title="Unitree H1",
-    tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough", presets=("isaaclab3",)),
+    tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough", blind=True, presets=("cpu", "isaaclab3")),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:H1_MINIMAL_CFG", flat_contacts=(65, 15)),
     flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000, max_iterations_3=500),
     rough_learner=replace(ROUGH, entropy_coef=0.01, max_iterations=3000, max_iterations_3=2000),

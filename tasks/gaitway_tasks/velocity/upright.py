@@ -1,0 +1,77 @@
+"""What the preset ``cpu`` changes for robots on two legs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gaitway_files.trust import is_own
+
+from ..mdp import rewards
+from ..mdp.commands import UniformVelocityCommand
+from ..spec import Reward, Task
+from . import base, legged
+from .base import COMMAND
+
+STRIDE = 0.5
+"""Time over which a yaw rate is averaged, in the order of a stride [s]."""
+
+
+def from_facts(task: Task) -> Task:
+    """``task`` with rewards, ranges and randomisation from the robot's facts, and the user's own terms.
+
+    Isaac Lab's weights for humanoids are made for a hundred million steps without a clock.
+    """
+    own = legged.flat(task.robot)
+    kept = {name: term for name, term in task.rewards.items() if not is_own(getattr(term.func, "__module__", ""))}
+    return replace(
+        task,
+        actions=own.actions,
+        rewards={**own.rewards, **kept},
+        terminations={**task.terminations, **own.terminations},
+        commands=own.commands,
+        events=own.events,
+    )
+
+
+def on_two_legs(task: Task) -> Task:
+    """``task``, by the clock, for a robot that falls more easily and has to swing its trunk to turn.
+
+    - It starts nearly still, and a command lasts four seconds.
+    - A pelvis turns to and fro within each step, and a narrow reward of the momentary yaw rate has no slope under that
+      swing: the mean over a stride is paid instead.
+    - Standing still, which a walking policy finds late, costs more to miss and is asked for more often.
+    """
+    start = task.events["reset_base"]
+    speeds = {"x": (-0.3, 0.3), "y": (-0.3, 0.3), "z": (-0.1, 0.1), "roll": (-0.2, 0.2), "pitch": (-0.2, 0.2)}
+    command = replace(
+        UniformVelocityCommand.of(task),
+        resampling_time_range=(4.0, 4.0),
+        acceleration=(1.0, 1.0, 1.5),
+        rel_standing_envs=0.2,
+    )
+    task = base.reweighted(
+        task,
+        track_lin_vel_xy_fine=3.0,
+        feet_gait=1.5,
+        stand_still=-0.15,
+        stand_still_rate=-0.3,
+    )
+    mean: dict[str, Any] = {"time": STRIDE, **COMMAND}
+    turning = {
+        f"track_ang_vel_z_{name}": Reward(
+            func=rewards.track_mean_ang_vel_z_exp, weight=weight, params={"std": std, **mean}
+        )
+        for name, weight, std in (("exp", 3.0, 0.5), ("fine", 3.0, 0.2), ("wide", 2.0, 1.5))
+    }
+    swing = Reward(func=rewards.track_ang_vel_z_exp, weight=1.0, params={"std": 1.0, **COMMAND})
+    return replace(
+        task,
+        commands={"base_velocity": command},
+        rewards={**task.rewards, **turning, "track_ang_vel_z_swing": swing},
+        events={
+            **task.events,
+            "reset_base": replace(start, params={**start.params, "velocity_range": {**speeds, "yaw": (-0.3, 0.3)}}),
+            "reset_robot_joints": replace(task.events["reset_robot_joints"], params={"position_range": (0.8, 1.2)}),
+        },
+    )
