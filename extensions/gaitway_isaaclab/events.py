@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gaitway_tasks.mdp import events as ours
+from gaitway_tasks.mdp.curriculums import CommandGrowth
 from gaitway_tasks.spec import Event, Task
 from isaaclab.envs import mdp
 from isaaclab.managers import EventTermCfg, SceneEntityCfg
 
 from .compat import IsaacLabError
+from .world import world_of
 
 Params = Mapping[str, Any]
 
@@ -65,7 +67,15 @@ def _reset_joints(task: Task, given: Params) -> tuple[Callable[..., Any], dict[s
 
 
 def _push(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]]:
-    return mdp.push_by_setting_velocity, {"velocity_range": dict(given["velocity_range"])}
+    grows = any(term.func is CommandGrowth for term in task.curriculum.values())
+    return grown_push if grows else mdp.push_by_setting_velocity, {"velocity_range": dict(given["velocity_range"])}
+
+
+def grown_push(env: Any, env_ids: Any, velocity_range: Mapping[str, tuple[float, float]]) -> None:
+    """Isaac Lab's push, as large as the curriculum of the commands has let it grow."""
+    level = world_of(env).growth
+    grown = 1.0 if level is None else float(level)
+    mdp.push_by_setting_velocity(env, env_ids, {k: (grown * a, grown * b) for k, (a, b) in velocity_range.items()})
 
 
 COUNTERPARTS: dict[Callable[..., Any], Callable[[Task, Params], tuple[Callable[..., Any], dict[str, Any]]]] = {

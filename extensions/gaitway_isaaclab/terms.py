@@ -12,6 +12,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from gaitway_tasks.stateful import StatefulTerm
+from isaaclab.managers import ManagerTermBase
+
 from .world import world_of
 
 
@@ -19,13 +23,37 @@ from .world import world_of
 def isaac_term(func: Callable[..., Any]) -> Callable[..., Any]:
     """``func(world, *args, **params)`` as a term of Isaac Lab's managers, which call it with their environment."""
 
+    term = _class_of(func) if isinstance(func, type) else _function_of(func)
+    term.__module__, term.__name__ = __name__, f"{func.__module__}.{func.__name__}"
+    term.__qualname__ = term.__name__.replace(".", "/")
+    return term
+
+
+def _function_of(func: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(func)
     def term(env: Any, *args: Any, **params: Any) -> Any:
         return func(world_of(env), *args, **params)
 
-    term.__module__, term.__name__ = __name__, f"{func.__module__}.{func.__name__}"
-    term.__qualname__ = term.__name__.replace(".", "/")
     return term
+
+
+def _class_of(ours: type[StatefulTerm]) -> type:
+    class Term(ManagerTermBase):  # type: ignore[misc]
+        __doc__ = ours.__doc__
+
+        def __init__(self, cfg: Any, env: Any):
+            super().__init__(cfg, env)
+            self._ours = ours(cfg, world_of(env))
+            self._all = torch.arange(self.num_envs, device=self.device)
+
+        @functools.wraps(ours.__call__)
+        def __call__(self, env: Any, *args: Any, **params: Any) -> Any:
+            return self._ours(world_of(env), *args, **params)
+
+        def reset(self, env_ids: Any = None) -> None:
+            self._ours.reset(self._all if env_ids is None or isinstance(env_ids, slice) else env_ids)
+
+    return Term
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

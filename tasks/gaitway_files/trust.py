@@ -127,7 +127,11 @@ def function_named(name: str, where: str) -> Callable[..., Any]:
         raise LookupError(f"no function {function!r} there")
     plays = inspect.isclass(found) and hasattr(found, "reset") and hasattr(found, "step") and not own
     remembers = inspect.isclass(found) and "world" in inspect.signature(found.__call__).parameters
-    if not plays and not remembers and (not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module))):
+    if (
+        not plays
+        and not remembers
+        and (not inspect.isfunction(inspect.unwrap(found)) or (own and not _is_term(found, module)))
+    ):
         raise TrustError(f"{where}: {name} is no term: a term is a Python function of (world, ...), or for texts of "
                          "(prompts, completions, ...)")  # fmt: skip
     return found

@@ -22,8 +22,8 @@ from torch import Tensor
 from .layout import history_order
 from .math import all_finite
 from .passes import COMPUTED
-from .stateful import StatefulTerm, bound
 from .spec import ObservationGroup, ObservationTerm, Task
+from .stateful import StatefulTerm, bound
 from .world import EditableWorld, World
 
 

@@ -14,7 +14,7 @@ from gaitway_tasks.robots import ANYMAL_C, Mirror
 from gaitway_tasks.spec import ObservationTerm
 from gaitway_tasks.symmetry import SIGNS, mirror_group
 from gaitway_tasks.velocity import blind, velocity_flat
-from gaitway_tasks.velocity.gaits import trot
+from gaitway_tasks.velocity.gaits import GAITS, by_the_clock
 from hypothesis import given, settings
 from tensor_world import TensorWorld, close, rotation_matrix
 
@@ -146,7 +146,7 @@ def test_observations_mirror_as_their_kind_of_quantity_does(seed, name):
 @settings(max_examples=25)
 @given(seeds, st.sampled_from(sorted(ANYMAL_C.mirrors)))
 def test_behind_the_mirror_a_trot_is_half_a_cycle_later(seed, name):
-    task = trot(TASK)
+    task = by_the_clock(TASK, GAITS[4])
     world = TensorWorld(ANYMAL_C, N).randomize(seed)
     other, _ = mirrored(world, ANYMAL_C.mirrors[name])
     schedule = task.rewards["feet_gait"].params
@@ -197,8 +197,8 @@ def test_half_of_a_deciding_clock_must_be_whole_steps():
         mirror_group(with_clock(**CLOCK | {"period": 0.46}))
 
 
-@pytest.mark.parametrize("robot", ["anymal-c", "go2"])
-def test_selectors_of_a_trot_tell_its_images_apart(robot):
+@pytest.mark.parametrize("robot", ["anymal-c", "go2", "g1-29dof"])
+def test_selectors_of_a_gait_tell_its_images_apart(robot):
     """Every mirror flips the clock, and of the command what its axis says."""
     task = get_task(f"velocity-flat-{robot}-blind", "cpu")
     group = mirror_group(task)

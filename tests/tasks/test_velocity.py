@@ -19,16 +19,21 @@ SOLD = ["g1-29dof", "g1-23dof"]
 QUADRUPEDS = [name for name, robot in ROBOTS.items() if len(robot.foot_names) == 4]
 
 
-def test_every_robot_of_isaac_lab_has_its_tasks_and_quadrupeds_have_more():
+TRAINED = [*QUADRUPEDS, "h1", *SOLD]
+"""Robots that walk after a training on few cores."""
+
+
+def test_every_robot_of_isaac_lab_has_its_tasks_and_those_that_walk_have_more():
     grounds, names = ("flat", "rough"), set(task_names())
     assert names == {f"velocity-{ground}-{robot}" for ground in grounds for robot in STOCK} | {
-        f"velocity-{ground}-{robot}-blind" for ground in grounds for robot in QUADRUPEDS
-    } | {f"velocity-flat-{robot}{blind}" for robot in SOLD for blind in ("", "-blind")}
+        f"velocity-rough-{robot}-blind" for robot in QUADRUPEDS
+    } | {f"velocity-flat-{robot}{blind}" for robot in TRAINED for blind in ("", "-blind")}
     assert all(entry.summary for entry in entries().values())
     for name in names:
         assert get_task(name).name == name
         robot = get_task(name).robot.name
-        expected = ["cpu", *(["sprint"] if "flat" in name else [])] if robot in QUADRUPEDS else []
+        expected = ["cpu"] if robot in (QUADRUPEDS if "rough" in name else TRAINED) else []
+        expected += ["sprint"] if robot in QUADRUPEDS and "flat" in name else []
         assert presets(name) == [*expected, *(["isaaclab3"] if robot in STOCK else [])]
 
 
@@ -190,8 +195,8 @@ def test_of_names_that_are_as_near_the_first_is_suggested():
         get_task("zzz")
     with pytest.raises(UnknownNameError, match=f"and {len(task_names()) - 3} more: 'gaitway list tasks' shows them$"):
         get_task("zzz")
-    with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-g1-29dof 'cpu': known: none"):
-        get_task("velocity-flat-g1-29dof", "cpu")
+    with pytest.raises(UnknownNameError, match="unknown preset of velocity-flat-g1 'cpu': known: isaaclab3"):
+        get_task("velocity-flat-g1", "cpu")
 
 
 def test_a_robot_made_from_another_does_not_inherit_its_hardware():

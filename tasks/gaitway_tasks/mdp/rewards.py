@@ -68,7 +68,7 @@ def lin_vel_xy_progress(world: World, command_name: str, threshold: float = 0.1,
     return torch.where(asked > threshold, along.clamp(-1.0, 1.0), resting)
 
 
-class track_mean_ang_vel_z_exp(StatefulTerm):  # noqa: N801, named as the terms that are functions
+class track_mean_ang_vel_z_exp(StatefulTerm):
     """exp(-(cmd_yaw - mean w_z)^2 / std^2), with a running mean over about ``time`` [s].
 
     A walking robot on two legs turns to and fro within each step, by more than narrow rewards reach: paid for the

@@ -98,7 +98,9 @@ def lift(robot: Robot, height: float) -> Array:
             wanted = np.zeros(6)
             wanted[:3] = start + (0.0, 0.0, height * (step + 1) / LIFTS) - data.xpos[foot]
             turned = level @ data.xmat[foot].reshape(3, 3).T
-            wanted[3:] = 0.5 * np.array([turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]])
+            wanted[3:] = 0.5 * np.array(
+                [turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]]
+            )
             gram = reach @ reach.T
             damped = gram + DAMPING * np.trace(gram) / size * np.eye(size)
             offset[chosen] += reach.T @ np.linalg.solve(damped, wanted[:size])

@@ -18,7 +18,7 @@ from ..actions import JointPositionAction
 from ..mdp import rewards
 from ..mdp.commands import UniformVelocityCommand
 from ..robots import Robot
-from ..spec import Event, Reward, Task
+from ..spec import Reward, Task
 from . import base
 from .gaits import GAITS, GRAVITY, gait_of
 
@@ -56,7 +56,9 @@ def flat(robot: Robot) -> Task:
         terms = getattr(task, kind)
         term = replace(terms[name], params={**terms[name].params, **params})
         task = replace(task, **{kind: {**terms, name: term}})
-    task = base.reweighted(task, dof_torques_l2=TORQUES / (facts.mass * GRAVITY * height) ** 2, flat_orientation_l2=-2.5)
+    task = base.reweighted(
+        task, dof_torques_l2=TORQUES / (facts.mass * GRAVITY * height) ** 2, flat_orientation_l2=-2.5
+    )
     command = replace(UniformVelocityCommand.of(task), lin_vel_x=(-speed, speed), lin_vel_y=(-speed, speed))
     task = replace(
         task,

@@ -114,15 +114,18 @@ def cpu(task: Task) -> Task:
         events={**task.events, **_disturbances(task), **varied},
     )
     if gait is not None:
-        task = growing(by_the_clock(replace(task, actions=_lively(joint_positions(task))), gait))
-    task = on_two_legs(task) if upright else task
+        turns = any(mirror.axis == "x" for mirror in task.robot.mirrors.values())
+        task = by_the_clock(task, gait)
+        task = task if turns else growing(task)
+        task = on_two_legs(task) if upright else replace(task, actions=_lively(joint_positions(task)))
     return task if task.ground.flat else over_rough_ground(task)
 
 
 def _lively(action: JointPositionAction) -> JointPositionAction:
-    """``action`` with a scale of 0.5 rad at least, unless joints have their own."""
+    """``action`` with a scale of 0.5 rad at least."""
     scale = action.scale
-    return action if isinstance(scale, Mapping) else replace(action, scale=max(0.5, scale))
+    least = {name: max(0.5, s) for name, s in scale.items()} if isinstance(scale, Mapping) else max(0.5, scale)
+    return replace(action, scale=least)
 
 
 def _disturbances(task: Task) -> dict[str, Event]:

@@ -12,7 +12,7 @@ import torch
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_tasks.spec import Task
-from gaitway_tasks.velocity.gaits import trot
+from gaitway_tasks.velocity.gaits import GAITS, by_the_clock
 from once import exported_once
 from torch import nn
 
@@ -22,7 +22,7 @@ ENVS = 2
 @pytest.fixture(scope="module")
 def clocked(task: Task, tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, nn.Module, Path]:
     """A task with a clock, a lively policy that does not throw the robot over, and their bundle."""
-    task = trot(task)
+    task = by_the_clock(task, GAITS[4])
     torch.manual_seed(1)
     actor = nn.Sequential(nn.Linear(3 * 47, 32), nn.ELU(), nn.Linear(32, 12))
     actor[2].weight.data *= 0.3

@@ -1,8 +1,11 @@
-"""The terrain curriculum's three outcomes."""
+"""The terrain curriculum's three outcomes, and commands that grow."""
 
+import pytest
 import torch
-from gaitway_tasks.mdp.curriculums import terrain_levels_vel
-from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.mdp.curriculums import CommandGrowth, terrain_levels_vel, ungrown
+from gaitway_tasks.robots import ANYMAL_C, GO2
+from gaitway_tasks.spec import Curriculum
+from gaitway_tasks.velocity import velocity_flat
 from tensor_world import TensorWorld, close
 
 
@@ -58,3 +61,53 @@ def test_what_counts_as_far_grows_with_the_tiles():
     world.ground.tile_size = 12.0
     terrain_levels_vel(world, torch.arange(2), "base_velocity")
     assert world.ground.level.tolist() == [2, 4]
+
+
+GROWTH = Curriculum(func=CommandGrowth, params={"command_name": "base_velocity", "share": 0.5, "steps": 100})
+
+
+def follow(world, growth, share, steps):
+    """Let robots go at a share of the speed asked, and one of them restart at every step."""
+    world.commands["base_velocity"] = torch.tensor(
+        [[0.8, 0.0, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 1.0], [0.1, 0.0, 0.0]]
+    )
+    world.robot.root_lin_vel_b = share * torch.cat((world.commands["base_velocity"][:, :2], torch.zeros(4, 1)), 1)
+    for _ in range(steps):
+        world.episode_step = world.episode_step + 1
+        growth(world, torch.tensor([3]), **GROWTH.params)
+        world.episode_step[3] = 0
+    return float(growth.level)
+
+
+def test_commands_grow_with_success_and_never_shrink():
+    world = TensorWorld(ANYMAL_C, 4)
+    growth = CommandGrowth(GROWTH, world)
+    assert follow(world, growth, 0.0, 300) == 0.0 and float(growth.error) > 0.99  # standing still is no success
+    level = follow(world, growth, 0.8, 150)  # the error of .2 is below a half after about 100 steps
+    assert 0.3 < level < 0.7
+    assert follow(world, growth, 0.0, 50) >= level
+    assert follow(world, growth, 0.8, 500) == 1.0
+    assert world.growth is growth.level
+
+
+def test_the_pace_does_not_depend_on_how_often_episodes_end():
+    levels = []
+    for between in (1, 5):
+        world = TensorWorld(ANYMAL_C, 4)
+        growth = CommandGrowth(GROWTH, world)
+        growth.error.zero_()
+        world.commands["base_velocity"] = torch.tensor([[1.0, 0.0, 0.0]]).repeat(4, 1)
+        world.robot.root_lin_vel_b = torch.tensor([[1.0, 0.0, 0.0]]).repeat(4, 1)
+        for step in range(1, 51):
+            world.episode_step = world.episode_step + 1
+            if step % between == 0:
+                growth(world, torch.tensor([step % 4]), **GROWTH.params)
+                world.episode_step[step % 4] = 0
+        levels.append(float(growth.level))
+    assert levels == pytest.approx([0.5, 0.5])
+
+
+def test_evaluations_have_whole_commands():
+    task = velocity_flat(GO2)
+    grows = task.replace(curriculum={"command_growth": GROWTH})
+    assert ungrown(grows).curriculum == {} and ungrown(task) is task

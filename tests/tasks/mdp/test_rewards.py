@@ -176,3 +176,33 @@ def test_alive_and_terminated():
 def test_a_body_pattern_that_matches_nothing_is_an_error(world):
     with pytest.raises(ValueError, match=r"no body matching '\.\*_HAND'"):
         rewards.undesired_contacts(world, ".*_HAND", 1.0)
+
+
+def test_progress_is_the_share_of_the_speed_asked_that_goes_along_the_command(world):
+    for told, speed, wanted in (
+        ((0.8, 0.0, 0.3), (0.4, 9.0, 0.0), 0.5),
+        ((0.0, -0.5, 0.0), (0.0, -0.7, 0.0), 1.0),  # no more for going faster
+        ((0.6, 0.8, 0.0), (-0.3, -0.4, 0.0), -0.5),
+        ((0.0, 0.0, 1.0), (0.0, 0.15, 9.0), 0.5),  # told to turn on the spot: half of .3 m/s
+        ((0.0, 0.0, 0.0), (2.0, 0.0, 0.0), 0.0),
+    ):
+        command(world, *told)
+        world.robot.root_lin_vel_b = torch.tensor([speed])
+        close(rewards.lin_vel_xy_progress(world, CMD), [wanted])
+
+
+def test_the_mean_yaw_rate_forgives_a_swing_but_no_bias(world):
+    params = {"std": 0.2, "command_name": CMD, "time": 0.5}
+    command(world, 0.5, 0.0, 0.4)
+    swinging, biased = (rewards.track_mean_ang_vel_z_exp(None, world) for _ in range(2))
+    for step in range(200):
+        swing = math.sin(2.0 * math.pi * step / 20)  # a stride of .4 s
+        world.robot.root_ang_vel_b = torch.tensor([[0.0, 0.0, 0.4 + swing]])
+        told = swinging(world, **params)
+        world.robot.root_ang_vel_b = torch.tensor([[0.0, 0.0, 0.1]])
+        lost = biased(world, **params)
+    assert told > 0.6  # paid for the momentary rate, it would be 1e-11 at the height of the swing
+    close(lost, [math.exp(-((0.3 / 0.2) ** 2))], 1e-3)
+    biased.reset(torch.tensor([0]))
+    world.robot.root_ang_vel_b = torch.tensor([[0.0, 0.0, 0.4]])
+    close(biased(world, **params), [1.0])  # a new episode begins at what it is told
