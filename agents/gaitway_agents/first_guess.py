@@ -63,7 +63,7 @@ def fit(policy: ActorCritic, guess: FirstGuess) -> float:
             read[:, places] = clock[rows]
             loss = (policy.actor(read.to(device)) - actions[rows].to(device)).square().mean()
             optimizer.zero_grad(set_to_none=False)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
     optimizer.zero_grad(set_to_none=False)
     for parameter in policy.actor.parameters():

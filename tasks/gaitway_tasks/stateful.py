@@ -23,6 +23,7 @@ class StatefulTerm(ABC):
     STATE: ClassVar[tuple[str, ...]] = ()
     """The tensors that a checkpoint keeps."""
 
+    @abstractmethod
     def __init__(self, term: Any, world: World):
         """``term`` is the task's, with its ``params``."""
 
@@ -30,7 +31,7 @@ class StatefulTerm(ABC):
     def __call__(self, world: World, *args: Any, **params: Any) -> Tensor:
         """Value of the term, as a function of its kind gives it."""
 
-    def reset(self, env_ids: Tensor) -> None:
+    def reset(self, env_ids: Tensor) -> None:  # noqa: B027, a curriculum's memory outlives episodes
         """Forget the episodes of ``env_ids`` (K,), which have ended."""
 
     def state_dict(self) -> dict[str, Tensor]:

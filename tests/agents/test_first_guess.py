@@ -1,12 +1,18 @@
 """A policy's first guess: fitted before its first update, the same in every process, and not again after a resume."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
 from box_spaces import box
+from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.first_guess import FirstGuess, fit
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
+from gaitway_agents.presets import PPOConfig
 from gymnasium import spaces
+from on_policy import on_policy_trainer
+from tiny_worlds import TinyWorld
 
 PHASES = 20
 GUESS = FirstGuess((3, 4), torch.stack((torch.linspace(-1.0, 1.0, PHASES), torch.zeros(PHASES)), 1))
@@ -62,3 +68,50 @@ def test_critic_and_noise_are_left_alone():
 def test_the_clock_may_stand_anywhere(column):
     guess = FirstGuess((column, 3), GUESS.actions)
     assert fit(policy(), guess) < 0.15
+
+
+def clocks(count, generator):
+    """Sine and cosine of any phase."""
+    angle = 2.0 * np.pi * torch.rand(count, generator=generator)
+    return torch.stack((angle.sin(), angle.cos()), 1)
+
+
+def indifferent(state, action, age):
+    return state.roll(1, 0), torch.zeros(len(state)), torch.zeros(len(state), dtype=torch.bool)
+
+
+def trainer():
+    world = TinyWorld(clocks, indifferent, time_limit=6, num_envs=32, observation_dim=2)
+    sine = torch.sin(2.0 * torch.pi * torch.arange(PHASES) / PHASES)[:, None]
+    config = PPOConfig(
+        num_steps=8, average_steps=1000, model=ActorCriticConfig(actor_hidden=(32,), critic_hidden=(16,)),
+        optimizer=OptimizerConfig(learning_rate=1e-6, schedule="constant"),
+    )  # fmt: skip
+    return on_policy_trainer(world, config, seed=0, guess=FirstGuess((0, 1), sine))
+
+
+def acts(made):
+    with torch.no_grad():
+        return made.actor()(torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])).flatten().tolist()
+
+
+def test_a_training_begins_with_it_and_counts_the_rollout_that_it_needs():
+    made = trainer()
+    assert acts(made) != pytest.approx([1.0, 0.0, -1.0], abs=0.3)
+    made.iterate()
+    assert acts(made) == pytest.approx([1.0, 0.0, -1.0], abs=0.3)  # and so does the mean over updates
+    assert made.steps == 2 * 8 * 32
+    made.iterate()
+    assert made.steps == 3 * 8 * 32
+
+
+def test_a_continued_training_is_not_fitted_again():
+    first, second = trainer(), trainer()
+    first.iterate()
+    buffer = io.BytesIO()
+    torch.save(first.state_dict(), buffer)
+    buffer.seek(0)
+    second.load_state_dict(torch.load(buffer, weights_only=True))
+    for made in (first, second):
+        made.iterate()
+    assert acts(first) == acts(second) and first.steps == second.steps == 3 * 8 * 32

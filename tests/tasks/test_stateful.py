@@ -68,7 +68,7 @@ def test_a_class_is_named_in_files_like_a_function():
     plain = to_tree(mean)
     assert plain["func"] == "gaitway_tasks.mdp.rewards:track_mean_ang_vel_z_exp"
     assert from_tree(Reward, plain) == mean
-    with pytest.raises(UserError, match="params.time is missing"):
+    with pytest.raises(UserError, match=r"params\.time is missing"):
         from_tree(Reward, {**plain, "params": {"std": 0.5, "command_name": "base"}})
-    with pytest.raises(UserError, match="params.tim"):
+    with pytest.raises(UserError, match=r"params\.tim"):
         from_tree(Reward, {**plain, "params": {**plain["params"], "tim": 0.5}})

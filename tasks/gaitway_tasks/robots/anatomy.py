@@ -96,7 +96,7 @@ def lift(robot: Robot, height: float) -> Array:
             mujoco.mj_jacBody(model, data, jacobian[:3], jacobian[3:], foot)
             reach = jacobian[:size, columns[chosen]]
             wanted = np.zeros(6)
-            wanted[:3] = start + (0.0, 0.0, height * (step + 1) / LIFTS) - data.xpos[foot]
+            wanted[:3] = start + np.array([0.0, 0.0, height * (step + 1) / LIFTS]) - data.xpos[foot]
             turned = level @ data.xmat[foot].reshape(3, 3).T
             wanted[3:] = 0.5 * np.array(
                 [turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]]

@@ -55,7 +55,7 @@ def flat(robot: Robot) -> Task:
     ):
         terms = getattr(task, kind)
         term = replace(terms[name], params={**terms[name].params, **params})
-        task = replace(task, **{kind: {**terms, name: term}})
+        task = task.replace(**{kind: {**terms, name: term}})
     task = base.reweighted(
         task, dof_torques_l2=TORQUES / (facts.mass * GRAVITY * height) ** 2, flat_orientation_l2=-2.5
     )
