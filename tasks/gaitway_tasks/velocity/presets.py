@@ -49,9 +49,12 @@ def cpu(task: Task) -> Task:
       15.7 in the real drive), or the policy would learn motions that the robot cannot make;
     - commands change every 2.5 s, yaw rates are commanded directly, and each linear axis is exactly zero in 30 % of
       the commands, where the mirrored halves of the command space meet;
-    - a quadruped trots by a clock (:func:`.gaits.trot`): rewards of contact and air times alone take several times as
-      many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as large
-      beside it, and an action moves a joint target by 0.5 rad at least, or exploration lifts no foot;
+    - a robot walks by a clock (:func:`.gaits.by_the_clock`): rewards of contact and air times alone take several times
+      as many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as
+      large beside it, and an action moves a joint target by 0.5 rad at least, or exploration lifts no foot;
+    - without a front-back mirror, commands and pushes grow with success, and progress along the command is paid
+      (:func:`.gaits.growing`): told to go forwards as often as backwards, a robot steps on the spot for long;
+    - on two legs, rewards and ranges come from the robot's facts (:func:`.upright.on_two_legs`);
     - every seventh command is to stand, and a quarter are at ends of the command ranges, where robots fall first; the
       exported policy changes its command no faster than a robot can follow, because sudden stops and reversals at full
       speed are what it falls from;
