@@ -22,6 +22,8 @@ BAND = 0.02
 ROUND = 0.12
 """Difference of a wheel's radii that rounding explains."""
 COUNTS = (2, 4, 6)
+SENSORS = ("imu", "camera", "sensor", "optical", "lidar")
+"""Words in names of fixed links that are no feet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,8 @@ def _tip(stance: Stance, link: Link, sprawled: bool) -> tuple[Frame, Array, Arra
     down = turn.T @ np.array([0.0, 0.0, -1.0])
     clouds = {frame.name: all_points(frame.shapes) for frame in link.frames if frame.shapes}
     if not clouds:
-        clouds = {frame.name: frame.position[None] for frame in link.frames}
+        named = [frame for frame in link.frames if not any(word in frame.name.lower() for word in SENSORS)]
+        clouds = {frame.name: frame.position[None] for frame in named or link.frames[:1]}
     if sprawled:
         far = np.concatenate(list(clouds.values())) - link.joints[-1].position
         end = far[np.linalg.norm(far, axis=1).argmax()]

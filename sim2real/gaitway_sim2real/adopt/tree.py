@@ -128,15 +128,32 @@ def total(parts: Iterator[Inertial]) -> Inertial:
     return Inertial(mass, com, sum((part.about(com) for part in found), np.zeros((3, 3))))
 
 
-def read_tree(path: Path, base: str | None = None, held: Mapping[str, float] | None = None) -> Tree:
-    """The robot of an MJCF or URDF; joints ``held`` {name: position} are made rigid there."""
+FORWARD = {"x": 0.0, "y": 0.5, "-x": 1.0, "-y": -0.5}
+"""Angle of the direction in which a robot faces, in its file's base, in half turns."""
+
+
+def read_tree(
+    path: Path, base: str | None = None, held: Mapping[str, float] | None = None, forward: str = "x"
+) -> Tree:
+    """The robot of an MJCF or URDF; joints ``held`` {name: position} are made rigid there.
+
+    ``forward`` is the axis of the file's base along which it walks; it becomes x.
+    """
     notes: list[str] = []
     spec = read_spec(path, notes)
     for number, body in enumerate(spec.bodies):
         body.name = body.name or f"link_{number}"
         for place, joint in enumerate(body.joints):
             joint.name = joint.name or f"{body.name}_joint{place or ''}"
-    model = compile_spec(spec, path)
+    try:
+        model = compile_spec(spec, path)
+    except ModelError as error:
+        if "mjMINVAL" not in str(error):
+            raise
+        names = [body.name for body in spec.bodies if f"'{body.name}'" in str(error)] or ["one"]
+        raise AdoptError(
+            f"{path}: link {names[-1]!r} moves and has no mass or no inertia: give it an <inertial> with both"
+        ) from None
     if model.ntendon:
         notes.append(f"{model.ntendon} tendons are left out")
     data = mujoco.MjData(model)
@@ -144,7 +161,9 @@ def read_tree(path: Path, base: str | None = None, held: Mapping[str, float] | N
         data.qpos[model.joint(name).qposadr[0]] = angle
     mujoco.mj_kinematics(model, data)
     root = _root(model, path)
-    return _Reader(model, data, root, base, frozenset(held or ()), path).tree(tuple(notes))
+    angle = FORWARD[forward] * np.pi
+    facing = np.array([[np.cos(angle), -np.sin(angle), 0.0], [np.sin(angle), np.cos(angle), 0.0], [0.0, 0.0, 1.0]])
+    return _Reader(model, data, root, base, frozenset(held or ()), facing, path).tree(tuple(notes))
 
 
 def _root(model: mujoco.MjModel, path: Path) -> int:
@@ -161,8 +180,16 @@ def _root(model: mujoco.MjModel, path: Path) -> int:
 
 class _Reader:
     def __init__(
-        self, model: mujoco.MjModel, data: mujoco.MjData, root: int, base: str | None, held: Collection[str], path: Path
+        self,
+        model: mujoco.MjModel,
+        data: mujoco.MjData,
+        root: int,
+        base: str | None,
+        held: Collection[str],
+        facing: Array,
+        path: Path,
     ):
+        self.facing = facing
         self.model, self.data, self.path, self.held, self.top = model, data, path, held, root
         bodies = [body for body in range(1, model.nbody) if model.body_rootid[body] == root]
         self.owner: dict[int, int] = {}
@@ -194,7 +221,7 @@ class _Reader:
     def frame(self, body: int) -> tuple[Array, Array]:
         """Position and rotation of a body; the base faces as the file's first link."""
         if self.owner[body] == self.top and body == self.base:
-            return self.data.xpos[body].copy(), self.data.xmat[self.top].reshape(3, 3).copy()
+            return self.data.xpos[body].copy(), self.data.xmat[self.top].reshape(3, 3) @ self.facing
         return self.data.xpos[body].copy(), self.data.xmat[body].reshape(3, 3).copy()
 
     def tree(self, notes: tuple[str, ...]) -> Tree:

@@ -70,6 +70,7 @@ def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False
     if part.mass <= 0.0:
         return
     moments, axes = part.principal()
+    moments[2] = min(moments[2], moments[0] + moments[1])
     body.explicitinertial, body.mass, body.ipos = 1, part.mass, part.com
     body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
 
