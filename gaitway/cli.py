@@ -53,6 +53,7 @@ COMMANDS = (
     "pull",
     "push",
     "convert",
+    "adopt",
     "record",
     "diagnose",
     "run",

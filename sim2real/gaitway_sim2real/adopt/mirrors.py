@@ -94,7 +94,7 @@ def as_mirror(found: Reflection, joint_names: Sequence[str], feet: Sequence[Foot
             if name != image and image not in pairs:
                 pairs[name] = image
         pairs |= {name: name for name, image in images.items() if name == image and _image(name, pairs) != name}
-    return Mirror(axis=found.axis, pairs=pairs, flip=_suffixes(flipped, joint_names, pairs))
+    return Mirror(axis=found.axis, pairs=pairs, flip=endings(flipped, joint_names))
 
 
 def _image(name: str, pairs: Mapping[str, str]) -> str:
@@ -115,13 +115,40 @@ def _prefixes(name: str, image: str) -> tuple[str, str]:
     return name[: len(name) - same], image[: len(image) - same]
 
 
-def _suffixes(flipped: Sequence[str], names: Sequence[str], pairs: Mapping[str, str]) -> tuple[str, ...]:
-    """Endings that all of ``flipped`` have and no others; the shortest ones that begin a word."""
+def endings(some: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Endings that all of ``some`` have and no others of ``names``; the shortest ones that begin a word."""
     found: list[str] = []
-    for name in flipped:
+    for name in some:
         if name.endswith(tuple(found)) and found:
             continue
         starts = [k for k in range(len(name) - 1, 0, -1) if name[k] == "_"] + [0]
-        start = next(k for k in starts if all(each in flipped for each in names if each.endswith(name[k:])) or k == 0)
+        start = next(k for k in starts if all(each in some for each in names if each.endswith(name[k:])) or k == 0)
         found.append(name[start:])
     return tuple(dict.fromkeys(found))
+
+
+KEPT = 0.7
+"""Share of a joint's range that a mirror may leave of it at least."""
+
+
+def narrowed(found: Reflection, limits: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """``limits`` that are their own mirror images. Raises :class:`NoMirror` if little is left of one."""
+    narrow = dict(limits)
+    for name, (image, sign) in found.joints.items():
+        if name not in limits or image not in limits:
+            continue
+        low, high = sorted(sign * end for end in limits[image])
+        narrow[name] = max(limits[name][0], low), min(limits[name][1], high)
+        if narrow[name][1] - narrow[name][0] < KEPT * (limits[name][1] - limits[name][0]):
+            own, other = ("%.3g to %.3g" % each for each in (limits[name], (low, high)))
+            raise NoMirror(f"the range of {name} is {own} rad, and that of its image {image} asks for {other}")
+    return narrow
+
+
+def even(pose: Mapping[str, float], found: Reflection) -> dict[str, float]:
+    """``pose`` and its mirror image in the mean."""
+    return dict(pose) | {
+        name: round((pose[name] + sign * pose[image]) / 2.0, 3)
+        for name, (image, sign) in found.joints.items()
+        if name in pose and image in pose
+    }

@@ -10,7 +10,7 @@ import numpy as np
 from .feet import Foot, neutral
 from .mirrors import Reflection
 from .stance import Stance
-from .tree import Array, Tree
+from .tree import AdoptError, Array, Tree
 
 STRAIGHT = {2: 0.95, 4: 0.88, 6: 0.88}
 """Height of a standing leg as a share of its straight length, by the number of feet."""
@@ -50,6 +50,13 @@ def legs_of(tree: Tree, stance: Stance, feet: Sequence[Foot]) -> list[Leg]:
         ends = [*at[1:], stance.place(foot.link, foot.sole)]
         drop = [float(np.linalg.norm((b - a)[[0, 2]] if not sideways else b - a)) for a, b in zip(at, ends, strict=True)]
         found.append(Leg(foot=foot, joints=joints, bends=bends, sideways=sideways, length=sum(drop)))
+    for leg in found:
+        if not leg.sideways and not leg.bends:
+            raise AdoptError(
+                f"{tree.path}: no joint of the leg to {leg.foot.name!r} bends it forwards and back ({', '.join(leg.joints)}"
+                f"): in the frame of {tree.links[0].name!r} x must point forwards; if the robot faces along another axis, "
+                "name it with --forward y, -y or -x"
+            )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import mujoco
 import numpy as np
@@ -86,3 +86,11 @@ def _slim(box: Shape) -> Shape:
     along = box.rotation[:, order[2]] * box.size[order[2]]
     radius = float(box.size[order[:2]].mean())
     return capsule_between(box.position - along, box.position + along, radius)
+
+
+def clear(shapes: Sequence[Shape], place: Shape | None, floor: float, lowest: Callable[[Shape], float]) -> list[Shape]:
+    """``shapes`` that end above ``floor`` [m], and ``place`` for those that do not, if it does."""
+    kept = [shape for shape in shapes if lowest(shape) >= floor]
+    if len(kept) < len(shapes) and place is not None and lowest(place) >= floor:
+        kept.append(place)
+    return kept

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from gaitway_tasks.robots.mjcf import ModelError, compile_spec
-from gaitway_tasks.robots.source import Inertial, compiled, is_urdf, matrix, read_spec
+from gaitway_files.mjcf_files import read_mjcf
+from gaitway_tasks.robots.mjcf import ModelError, compile_spec, effort_limits
+from gaitway_tasks.robots.source import Inertial, compiled, is_urdf, read_spec
 
 from ..mujoco.shapes import Shape, foot_shapes
 
 Array = np.ndarray
 _TYPE = mujoco.mjtJoint
 SCALAR = (int(_TYPE.mjJNT_HINGE), int(_TYPE.mjJNT_SLIDE))
+FASTEST = 100.0
+"""Speed of a joint that no file means [rad/s]."""
 ENDLESS = 9.4248
 """Limit of a joint without any: three half turns, as ANYbotics writes [rad]."""
 
@@ -91,6 +94,10 @@ class Tree:
     loops: tuple[Loop, ...]
     driven: frozenset[str]
     """Joints that motors move: those with actuators if the file has any."""
+    efforts: Mapping[str, float] = field(default_factory=dict)
+    """The most that a joint's motor gives by the file [N m]."""
+    velocities: Mapping[str, float] = field(default_factory=dict)
+    """A joint's largest speed by the file, a URDF [rad/s]."""
     key: Mapping[str, float] = field(default_factory=dict)
     """Joint positions of the file's keyframe that is called home or stand [rad]."""
     notes: tuple[str, ...] = ()
@@ -236,7 +243,16 @@ class _Reader:
         loops = tuple(self.loops(joints))
         following = {loop.names[0] for loop in loops if loop.points is None}
         driven = (wired & joints) or (joints - following)
-        return Tree(path=self.path, links=tuple(links), loops=loops, driven=frozenset(driven), key=self.key(), notes=notes)
+        return Tree(
+            path=self.path,
+            links=tuple(links),
+            loops=loops,
+            driven=frozenset(driven),
+            efforts=effort_limits(model, sorted(joints)),
+            velocities=_velocities(self.path),
+            key=self.key(),
+            notes=notes,
+        )
 
     def link(self, body: int) -> Link:
         model, top = self.model, body == self.top
@@ -333,4 +349,10 @@ class _Reader:
         return {}
 
 
-__all__ = ["AdoptError", "Frame", "Joint", "Link", "Loop", "Tree", "is_urdf", "matrix", "read_tree", "total"]
+def _velocities(path: Path) -> dict[str, float]:
+    """Largest speeds that a URDF names; an MJCF has none."""
+    if not is_urdf(path):
+        return {}
+    limits = ((joint.get("name", ""), joint.find("limit")) for joint in read_mjcf(path).iter("joint"))
+    told = {name: float(limit.get("velocity", 0.0)) for name, limit in limits if limit is not None}
+    return {name: speed for name, speed in told.items() if 0.0 < speed < FASTEST}
