@@ -33,7 +33,7 @@ from .writing import build
 T = TypeVar("T")
 SECONDS, TILT = 5.0, 0.1
 """Time for which a robot on four feet or more stands [s], and the tilt that it may have then [rad]."""
-STIFFER = (1.0, 1.4, 2.0)
+STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0)
 """Factors on the legs' gains that are tried until it stands."""
 UNBALANCED = 0.1
 LIGHT = 0.005

@@ -12,7 +12,7 @@ from .mirrors import Reflection
 from .stance import Stance
 from .tree import AdoptError, Array, Tree
 
-STRAIGHT = {2: 0.95, 4: 0.88, 6: 0.88}
+STRAIGHT = {2: 0.95, 4: 0.86, 6: 0.86}
 """Height of a standing leg as a share of its straight length, by the number of feet."""
 RATIOS = (1.0, 1.04, 1.08, 0.95)
 """Factors on it that are tried in turn until the motors carry the robot."""

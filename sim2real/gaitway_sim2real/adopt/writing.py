@@ -25,6 +25,9 @@ def build(tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot
     spec.compiler.degree, spec.compiler.autolimits = False, True
     spec.option.timestep, spec.option.integrator = 0.005, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 100.0
+    usual = spec.default.geom
+    usual.contype, usual.conaffinity, usual.condim, usual.mass = 0, 1, 3, 0.0
+    usual.friction, usual.solimp[:3], usual.rgba = FRICTION, [0.95, 0.99, 0.001], [0.55, 0.6, 0.65, 1.0]
     bodies: dict[str, Any] = {}
     own = {foot.link: foot for foot in feet if foot.own_body}
     for link in tree.links:
@@ -80,9 +83,6 @@ def _add_shapes(body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: 
         made = body.add_geom(name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])
         made.size, made.pos = np.round(shape.size, 6), _tidy(turn.T @ (shape.position - at))
         made.quat = _quat(turn.T @ shape.rotation)
-        made.contype, made.conaffinity, made.condim = 0, 1, 3
-        made.friction, made.solimp[:3] = FRICTION, [0.95, 0.99, 0.001]
-        made.mass, made.rgba = 0.0, [0.55, 0.6, 0.65, 1.0]
 
 
 def _close_loops(spec: mujoco.MjSpec, tree: Tree, bodies: Mapping[str, Any]) -> None:
