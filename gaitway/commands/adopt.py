@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--pose JOINT=RAD,...", "joints of the default pose", _pairs("RAD", _number), default={})
     parser.option("--gains REGEX=KP:KD,...", "gains of joints", _pairs("KP:KD", _gain), default={})
     parser.option("--effort REGEX=N", "largest torque of joints [N m]", _pairs("N", _number), many=True)
+    parser.option("--armature REGEX=N", "inertia of motors at their joints [kg m^2]", _pairs("N", _number), many=True)
     parser.option("--hold REGEX", "joints to hold still, as an arm's", many=True)
     parser.option("--move REGEX", "joints off the legs to move all the same", many=True)
 
@@ -58,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
         feet=args.feet,
         pose=args.pose,
         gains=args.gains,
-        efforts={pattern: value for given in args.effort for pattern, value in given.items()},
+        efforts=_joined(args.effort),
+        armatures=_joined(args.armature),
         held=tuple(args.hold),
         moved=tuple(args.move),
     )
@@ -68,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
     print(f"{args.out}: __init__.py, tasks.py, {name}.xml")
     print(f"next: look at {args.out / 'standing.png'}, then gaitway train {args.out}")
     return 0
+
+
+def _joined(given: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {pattern: value for each in given for pattern, value in each.items()}
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,6 +35,8 @@ SECONDS, TILT = 5.0, 0.1
 """Time for which a robot on four feet or more stands [s], and the tilt that it may have then [rad]."""
 STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0)
 """Factors on the legs' gains that are tried until it stands."""
+ROTOR = 2.5e-4
+"""Armature of a motor for its effort [kg m^2 / (N m)]: Go2 has 4.2e-4, ANYmal 2.5e-4, G1 1.2e-4 to 2.5e-4, H1 3.3e-4."""
 UNBALANCED = 0.1
 LIGHT = 0.005
 """Share of the mass below which what a joint moves, off the legs, is a finger."""
@@ -53,6 +55,7 @@ class Options:
     pose: Mapping[str, float] = field(default_factory=dict)
     gains: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     efforts: Mapping[str, float] = field(default_factory=dict)
+    armatures: Mapping[str, float] = field(default_factory=dict)
     held: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
 
@@ -122,10 +125,11 @@ class _Adoption:
         self.tree = tree = read_tree(path, options.base, held, options.forward) if held else tree
         self.feet, self.size, notes = find_feet(tree, options.feet)
         self.notes += [f"base: {tree.links[0].name}, {tree.mass:.4g} kg with all of it; --base BODY names another", *notes]
-        self.stance = Stance(tree)
         self.joints = self._joint_order()
-        self._check_loops()
         self.efforts = self._efforts()
+        self.tree = tree = self._with_rotors()
+        self.stance = Stance(tree)
+        self._check_loops()
         self.limits = self._limits()
         self.legs = pose.legs_of(tree, self.stance, self.feet)
         self.reflections = self._reflections()
@@ -193,6 +197,23 @@ class _Adoption:
                 "in N m, as --effort 'REGEX=N', such as --effort '.*=20'"
             )
         return told
+
+    def _with_rotors(self) -> Tree:
+        """The tree with an armature for each motor: the file's, the user's, or one that fits the motor's torque."""
+        given = _by_name(self.options.armatures, self.joints, "--armature")
+        bare = [name for name in self.joints if self.tree.joints[name].armature == 0.0 and name not in given]
+        if bare:
+            values = sorted(ROTOR * self.efforts[name] for name in bare)
+            self.notes.append(
+                f"armature: {values[0]:.2g} to {values[-1]:.2g} kg m^2 where the file has none, {ROTOR:g} for each N m of "
+                "effort, as geared motors have; --armature REGEX=N says better"
+            )
+        found = given | {name: float(f"{ROTOR * self.efforts[name]:.2g}") for name in bare}
+        links = [
+            replace(link, joints=tuple(replace(each, armature=found.get(each.name, each.armature)) for each in link.joints))
+            for link in self.tree.links
+        ]
+        return replace(self.tree, links=tuple(links))
 
     def _limits(self) -> dict[str, tuple[float, float]]:
         own = {name: self.tree.joints[name].limits for name in self.joints}
@@ -388,8 +409,11 @@ class _Adoption:
             tilt, fallen = stands(robot)
             if len(self.feet) < 4 or not fallen:
                 break
-        parts = {gain.part: gain for gain in found.values()}
-        told = ", ".join(f"{part} kp {gain.kp:g} kd {gain.kd:g}" for part, gain in parts.items())
+        told = ", ".join(
+            f"{part} kp {_span(each.kp for each in found.values() if each.part == part)} kd "
+            f"{_span(each.kd for each in found.values() if each.part == part)}"
+            for part in dict.fromkeys(each.part for each in found.values())
+        )
         stiffer = f", legs {factor:g} times as stiff, or it would not stand" if factor > 1.0 else ""
         self.notes.append(
             f"gains: {told} (gravity topples a leg's share by {topple:.3g} N m/rad; fitted to nine robots{stiffer}); "
@@ -430,6 +454,11 @@ class _Adoption:
             if note not in self.notes:
                 self.notes.append(note)
         return laws
+
+
+def _span(values: Iterable[float]) -> str:
+    found = sorted(values)
+    return f"{found[0]:g}" if found[0] == found[-1] else f"{found[0]:g} to {found[-1]:g}"
 
 
 def _by_name(values: Mapping[str, T], names: Sequence[str], option: str) -> dict[str, T]:

@@ -61,7 +61,6 @@ def find_feet(tree: Tree, names: Sequence[str] = ()) -> tuple[list[Foot], float,
     ends = _named(tree, names) if names else [link for link in tree.links[1:] if not tree.children(link.name)]
     if not ends:
         raise AdoptError(f"{tree.path}: no link hangs on the base {tree.links[0].name!r}: it has no feet")
-    bare = {end.name for end in ends if not end.shapes}
     low = {end.name: float(_cloud(stance, end)[:, 2].min()) for end in ends}
     origins = np.array([stance.place(link.name) for link in tree.links])
     top, lowest = float(origins[:, 2].max()), min(low.values())
@@ -90,9 +89,8 @@ def find_feet(tree: Tree, names: Sequence[str] = ()) -> tuple[list[Foot], float,
         _refuse_wheel(stance, foot)
     ordered = _ordered(stance, feet, tree)
     notes = [f"feet: {', '.join(foot.name for foot in ordered)} ({why}); --feet A,B,... names others"]
-    notes += [f"foot {foot.name}: {foot.note}" for foot in ordered if foot.note]
-    if bare & {foot.link for foot in ordered}:
-        notes.append("a foot without a shape in the file is a ball at the end of its leg")
+    for note in dict.fromkeys(foot.note for foot in ordered if foot.note):
+        notes.append(f"feet {', '.join(foot.name for foot in ordered if foot.note == note)}: {note}")
     return ordered, size, notes
 
 
@@ -165,7 +163,7 @@ def _foot(stance: Stance, link: Link, size: float, sprawled: bool) -> Foot:
         center = shapes[0].position if shapes[0].kind == "sphere" else middle
         return Foot(
             name=f"{link.name}_foot", link=link.name, own_body=True, position=center, rotation=np.eye(3), frames=(),
-            sole=middle, flat=flat, shapes=shapes, note=f"{note + ', and ' if note else ''}a body at the end of {link.name}",
+            sole=middle, flat=flat, shapes=shapes, note=f"{note + ', and ' if note else ''}bodies of their own at the ends of the last links",
         )  # fmt: skip
     return Foot(
         name=link.name, link=link.name, own_body=False, position=np.zeros(3), rotation=np.eye(3), frames=(),

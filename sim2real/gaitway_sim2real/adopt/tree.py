@@ -161,6 +161,9 @@ def read_tree(
         raise AdoptError(
             f"{path}: link {names[-1]!r} moves and has no mass or no inertia: give it an <inertial> with both"
         ) from None
+    if len(lost := [note for note in notes if note.startswith("mesh ")]) > 2:
+        notes = [note for note in notes if note not in lost]
+        notes.append(f"{lost[0]}; so are {len(lost) - 1} others")
     if model.ntendon:
         notes.append(f"{model.ntendon} tendons are left out")
     data = mujoco.MjData(model)
@@ -223,7 +226,8 @@ class _Reader:
             return group[names.index(wanted)]
         if self.model.body_mass[self.top] > 0.02 * self.model.body_mass[group].sum():
             return self.top
-        return max(group, key=lambda body: float(self.model.body_mass[body]))
+        heaviest = max(group, key=lambda body: float(self.model.body_mass[body]))
+        return self.top if np.allclose(self.data.xpos[heaviest], self.data.xpos[self.top]) else heaviest
 
     def frame(self, body: int) -> tuple[Array, Array]:
         """Position and rotation of a body; the base faces as the file's first link."""
