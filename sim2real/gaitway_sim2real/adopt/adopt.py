@@ -19,15 +19,16 @@ from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.robots.known import own
 from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor, ImplicitPD
 
-from ..mujoco.model import addresses, compile_robot, prepare_robot
+from ..mujoco.model import GRAVITY, addresses, compile_robot, prepare_robot
+from ..mujoco.shapes import Shape
 from . import mirrors, pose
 from .facts import package
 from .feet import Foot, find_feet, mirrored, neutral
 from .gains import Gain, gains
 from .picture import take_picture
-from .shapes import all_points, capsule_between, clear, points, simple
+from .shapes import all_points, box_of, capsule_between, clear, points, simple
 from .stance import Stance
-from .tree import ENDLESS, AdoptError, Tree, read_tree
+from .tree import ENDLESS, AdoptError, Link, Tree, read_tree
 from .writing import build
 
 T = TypeVar("T")
@@ -37,12 +38,19 @@ STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0)
 """Factors on the legs' gains that are tried until it stands."""
 ROTOR = 2.5e-4
 """Armature of a motor for its effort [kg m^2 / (N m)]: Go2 has 4.2e-4, ANYmal 2.5e-4, G1 1.2e-4 to 2.5e-4, H1 3.3e-4."""
+STRONGEST = 8.0
+"""Effort that is a placeholder, for the robot's weight times its height; real legs have a quarter to one."""
 UNBALANCED = 0.1
 LIGHT = 0.005
 """Share of the mass below which what a joint moves, off the legs, is a finger."""
 SPREAD = 0.02
 """Difference in height of the soles in a keyframe, as a share of the robot's height."""
 CLEARANCE = 0.02
+"""Height above the soles of whatever is no foot, as a share of the robot's."""
+ANKLE, SHIN = 0.12, 0.06
+"""Part of a shin that has no shape but the foot's, and radius of one that is made, as shares of its length."""
+THIN = 0.08
+"""Half the thickness of a base that is made, as a share of the robot's height."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,11 +198,15 @@ class _Adoption:
 
     def _efforts(self) -> dict[str, float]:
         told = {name: value for name, value in self.tree.efforts.items() if name in self.joints}
+        most = STRONGEST * self.tree.mass * GRAVITY * self.size
+        absurd = {name: value for name, value in told.items() if value > most}
+        told = {name: value for name, value in told.items() if name not in absurd}
         told |= _by_name(self.options.efforts, self.joints, "--effort")
         if missing := [name for name in self.joints if name not in told]:
+            why = f" ({max(absurd.values()):g} N m is no motor of a robot of {self.tree.mass:.3g} kg)" if absurd else ""
             raise AdoptError(
-                f"{self.path} does not say how strong the motors of {', '.join(missing)} are: give their largest torque "
-                "in N m, as --effort 'REGEX=N', such as --effort '.*=20'"
+                f"{self.path} does not say how strong the motors of {', '.join(missing)} are{why}: give their largest "
+                "torque in N m, as --effort 'REGEX=N', such as --effort '.*=20'"
             )
         return told
 
@@ -307,29 +319,32 @@ class _Adoption:
 
     # ---- model -----------------------------------------------------------------------------------------------------
 
-    def _shapes(self) -> dict[str, list]:
+    def _shapes(self) -> dict[str, list[Shape]]:
         """Collision shapes of links and feet, none of which but the feet's is near the ground."""
         stance, tree = self.stance, self.tree
         soles = {foot.link: foot for foot in self.feet}
         ground = min(float(stance.place(foot.link, foot.sole)[2]) for foot in self.feet)
         floor = ground + CLEARANCE * self.size
-        found: dict[str, list] = {foot.name: list(foot.shapes) for foot in self.feet}
+        found: dict[str, list[Shape]] = {foot.name: list(foot.shapes) for foot in self.feet}
         for link in tree.links:
             foot = soles.get(link.name)
             if foot is not None and not foot.own_body:
                 continue
             gone = set(foot.frames) if foot is not None else set()
             own = simple([each for frame in link.frames if frame.name not in gone for each in frame.shapes])
-            place = None
+            place, above = None, floor
             if foot is not None and link.joints:
                 start, end = link.joints[-1].position, foot.sole
-                width = 0.06 * float(np.linalg.norm(end - start))
-                place = capsule_between(start, start + 0.75 * (end - start), width)
+                place = capsule_between(start, start + 0.75 * (end - start), SHIN * float(np.linalg.norm(end - start)))
+                above = max(floor, ground + ANKLE * float(stance.place(link.name, start)[2] - ground))
+            if link.parent is None and not own:
+                own = [self._body_box()]
+                self.notes.append(f"base {link.name}: no shape in the file: a box between the hips (a guess)")
 
-            def lowest(shape, link=link) -> float:
+            def lowest(shape: Shape, link: Link = link) -> float:
                 return float(stance.place(link.name, points(shape))[:, 2].min())
 
-            kept = clear(own, place, floor, lowest)
+            kept = clear(own, place, above, lowest)
             if link.parent is None and own and not kept:
                 below = min(lowest(each) for each in own) - ground
                 raise AdoptError(
@@ -338,6 +353,13 @@ class _Adoption:
                 )
             found[link.name] = kept
         return found
+
+    def _body_box(self) -> Shape:
+        """A box between the first joints of the legs, in the base's frame."""
+        hips = np.array([self.stance.anchor(leg.joints[0]) for leg in self.legs])
+        thick = [[0.0, 0.0, end * THIN * self.size] for end in (-1.0, 1.0)]
+        wide = [[end * THIN * self.size, 0.0, 0.0] for end in (-1.0, 1.0)]
+        return box_of(np.concatenate([hips * [1.0, 0.9, 1.0], hips.mean(0) + np.array([*thick, *wide])]), np.eye(3))
 
     def _height(self) -> tuple[float, float]:
         """Height of the base above the soles, and of the feet's origins above them [m]."""

@@ -25,7 +25,7 @@ def build(tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot
     spec.compiler.degree, spec.compiler.autolimits = False, True
     spec.option.timestep, spec.option.integrator = 0.005, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 100.0
-    usual = spec.default.geom
+    usual = spec.add_default("robot", spec.default).geom
     usual.contype, usual.conaffinity, usual.condim, usual.mass = 0, 1, 3, 0.0
     usual.friction, usual.solimp[:3], usual.rgba = FRICTION, [0.95, 0.99, 0.001], [0.55, 0.6, 0.65, 1.0]
     bodies: dict[str, Any] = {}
@@ -40,11 +40,11 @@ def build(tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot
         _add_joints(body, link)
         foot = own.get(link.name)
         _set_inertial(body, link, foot)
-        _add_shapes(body, link.name, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
+        _add_shapes(spec, body, link.name, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
         if foot is not None:
             end = body.add_body(name=foot.name, pos=_tidy(foot.position), quat=_quat(foot.rotation))
             _set_inertial(end, link, foot, inside=True)
-            _add_shapes(end, foot.name, shapes.get(foot.name, ()), foot.position, foot.rotation)
+            _add_shapes(spec, end, foot.name, shapes.get(foot.name, ()), foot.position, foot.rotation)
     _close_loops(spec, tree, bodies)
     return spec
 
@@ -78,9 +78,12 @@ def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False
     body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
 
 
-def _add_shapes(body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array) -> None:
+def _add_shapes(
+    spec: mujoco.MjSpec, body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array
+) -> None:
     for number, shape in enumerate(shapes):
-        made = body.add_geom(name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])
+        usual = spec.find_default("robot")
+        made = body.add_geom(usual, name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])
         made.size, made.pos = np.round(shape.size, 6), _tidy(turn.T @ (shape.position - at))
         made.quat = _quat(turn.T @ shape.rotation)
 
