@@ -43,6 +43,9 @@ STRONGEST = 8.0
 UNBALANCED = 0.1
 LIGHT = 0.005
 """Share of the mass below which what a joint moves, off the legs, is a finger."""
+UNEVEN = 0.05
+"""Difference of a pose from its mirror image that rounding explains [rad]."""
+NO_STAND = "the file's own keyframe is no pose to stand in"
 SPREAD = 0.02
 """Difference in height of the soles in a keyframe, as a share of the robot's height."""
 CLEARANCE = 0.02
@@ -128,9 +131,18 @@ class _Adoption:
         self.notes: list[str] = []
         tree = read_tree(path, options.base, None, options.forward)
         self.notes += tree.notes
-        feet, _, _ = find_feet(tree, options.feet)
-        held = self._held(tree, feet)
-        self.tree = tree = read_tree(path, options.base, held, options.forward) if held else tree
+        key = dict(tree.key)
+        try:
+            feet, _, _ = find_feet(tree, options.feet)
+        except AdoptError:
+            if not key:
+                raise
+            key = {}
+            feet, _, _ = find_feet(replace(tree, key=key), options.feet)
+            self.notes.append(NO_STAND)
+        held = self._held(replace(tree, key=key), feet)
+        tree = read_tree(path, options.base, held, options.forward) if held else tree
+        self.tree = tree = replace(tree, key=key)
         self.feet, self.size, notes = find_feet(tree, options.feet)
         self.notes += [f"base: {tree.links[0].name}, {tree.mass:.4g} kg with all of it; --base BODY names another", *notes]
         self.joints = self._joint_order()
@@ -255,21 +267,25 @@ class _Adoption:
     def _standing(self) -> dict[str, float]:
         """The default pose, by the file's own keyframe if the robot can stand in it."""
         if self.tree.key and not self.options.pose:
-            told = self._even({name: self.tree.key[name] for name in self.tree.joints})
+            told = {name: self.tree.key[name] for name in self.tree.joints}
             self.stance.put(told)
             level = pose.unlevel(self.stance, self.feet) < SPREAD * self.size
             torques, missed = self.stance.torques(pose.supports(self.stance, self.feet))
             weak = pose.lacking(torques, self.efforts)
-            if level and weak is None and missed < UNBALANCED:
+            inside = all(low <= told[name] <= high for name, (low, high) in self.limits.items())
+            if level and weak is None and missed < UNBALANCED and inside:
+                told = self._settled(told)
                 self.notes.append("default pose: the file's own keyframe, in which it stands; --pose JOINT=RAD,... changes it")
                 return told
-            self.notes.append("the file's own keyframe is no pose to stand in")
+            self.notes.append(NO_STAND)
+            self.tree = replace(self.tree, key={})
         weak, missed, found = None, 0.0, {}
         for factor in pose.RATIOS:
             ratio = min(pose.STRAIGHT[len(self.feet)] * factor, 0.98)
-            found = self._even(
-                pose.search(self.tree, self.stance, self.legs, list(self.reflections.values()), ratio)
-            ) | self._told()
+            found = pose.search(self.tree, self.stance, self.legs, list(self.reflections.values()), ratio)
+            for reflection in self.reflections.values():
+                found = mirrors.even(found, reflection)
+            found = self._settled(found | self._told())
             self.stance.put(found)
             torques, missed = self.stance.torques(pose.supports(self.stance, self.feet))
             weak = pose.lacking(torques, self.efforts)
@@ -307,11 +323,20 @@ class _Adoption:
             low, high = self.limits.get(name, (-math.inf, math.inf))
             if not low <= value <= high:
                 raise UserError(f"--pose {name}={value:g}: its range is {low:.4g} to {high:.4g} rad")
-        return dict(self.options.pose)
-
-    def _even(self, found: dict[str, float]) -> dict[str, float]:
+        told = dict(self.options.pose)
         for reflection in self.reflections.values():
-            found = mirrors.even(found, reflection)
+            told = {reflection.joints[n][0]: reflection.joints[n][1] * q for n, q in told.items()} | told
+        return told
+
+    def _settled(self, found: dict[str, float]) -> dict[str, float]:
+        """A pose within limits and alike in mirror images; a mirror of which it is no image is given up."""
+        for title, reflection in list(self.reflections.items()):
+            image = mirrors.even(found, reflection)
+            if max(abs(image[name] - found[name]) for name in image) > UNEVEN:
+                self.notes.append(f"no mirror {title}: the default pose is not its own image")
+                del self.reflections[title]
+            else:
+                found = image
         return {
             name: float(np.clip(value, *self.limits[name])) if name in self.limits else value
             for name, value in found.items()

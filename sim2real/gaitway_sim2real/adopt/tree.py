@@ -166,11 +166,18 @@ def read_tree(
         notes.append(f"{lost[0]}; so are {len(lost) - 1} others")
     if model.ntendon:
         notes.append(f"{model.ntendon} tendons are left out")
+    root = _root(model, path)
+    if model.jnt_type[model.body_jntadr[root]] != _TYPE.mjJNT_FREE or model.body_jntnum[root] == 0:
+        if model.body_jntnum[root] not in (0, 6):
+            raise AdoptError(
+                f"{path}: the base {model.body(root).name!r} hangs on the world by {model.body_jntnum[root]} joints: give it "
+                "a <freejoint/> alone"
+            )
+        notes.append("the base is fixed to the world in the file: here it is free")
     data = mujoco.MjData(model)
     for name, angle in (held or {}).items():
         data.qpos[model.joint(name).qposadr[0]] = angle
     mujoco.mj_kinematics(model, data)
-    root = _root(model, path)
     angle = FORWARD[forward] * np.pi
     facing = np.array([[np.cos(angle), -np.sin(angle), 0.0], [np.sin(angle), np.cos(angle), 0.0], [0.0, 0.0, 1.0]])
     return _Reader(model, data, root, base, frozenset(held or ()), facing, path).tree(tuple(notes))
