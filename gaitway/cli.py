@@ -166,7 +166,12 @@ def name_folder(args: argparse.Namespace) -> None:
     from pathlib import Path
 
     task = getattr(args, "task", None) or ""
-    if args.command == "train" and task and (Path(task) / "tasks.py").is_file() and (Path(task) / "__init__.py").is_file():
+    if (
+        args.command == "train"
+        and task
+        and (Path(task) / "tasks.py").is_file()
+        and (Path(task) / "__init__.py").is_file()
+    ):
         from gaitway_files.trust import trust_folder
 
         args.task = f"{trust_folder(Path(task))}.tasks:BLIND"

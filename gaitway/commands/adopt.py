@@ -83,7 +83,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _pairs(meaning: str, convert: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
     """The type of an option with values by name or pattern."""
 
-    def read(text: str) -> dict[str, T]:
+    def read(text: str) -> dict[str, Any]:
         found = {}
         for word in _words(text):
             name, sign, value = word.rpartition("=")

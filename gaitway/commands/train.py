@@ -69,7 +69,8 @@ WORKS_ON = True
 def add_options(parser: common.Parser) -> None:
     parser.option(
         "task",
-        "robot task (also MODULE:OBJECT, or the folder of 'gaitway adopt'), language task or file of texts, Gymnasium environment (also gym:ID) or "
+        "robot task (also MODULE:OBJECT, or the folder of 'gaitway adopt'), language task or file of "
+        "texts, Gymnasium environment (also gym:ID) or "
         "Atari game; 'gaitway list tasks' shows them",
     )
     parser.option("settings key=value", "change a setting, e.g. num_envs=512", nargs="*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,12 +23,12 @@ from ..mujoco.model import GRAVITY, addresses, compile_robot, prepare_robot
 from ..mujoco.shapes import Shape
 from . import mirrors, pose
 from .facts import package
-from .feet import Foot, find_feet, mirrored, neutral
+from .feet import find_feet, mirrored, neutral
 from .gains import Gain, gains
 from .picture import take_picture
 from .shapes import all_points, box_of, capsule_between, clear, points, simple
 from .stance import Stance
-from .tree import ENDLESS, AdoptError, Link, Tree, read_tree
+from .tree import ENDLESS, AdoptError, Foot, Link, Tree, read_tree
 from .writing import build
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ SECONDS, TILT = 5.0, 0.1
 STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0)
 """Factors on the legs' gains that are tried until it stands."""
 ROTOR = 2.5e-4
-"""Armature of a motor for its effort [kg m^2 / (N m)]: Go2 has 4.2e-4, ANYmal 2.5e-4, G1 1.2e-4 to 2.5e-4, H1 3.3e-4."""
+"""Armature of a motor for its effort [kg m^2 / (N m)]: Go2 4.2e-4, ANYmal 2.5e-4, G1 1.2e-4 to 2.5e-4, H1 3.3e-4."""
 STRONGEST = 8.0
 """Effort that is a placeholder, for the robot's weight times its height; real legs have a quarter to one."""
 UNBALANCED = 0.1
@@ -108,7 +108,9 @@ def _check_names(out: Path, name: str) -> None:
     if out.exists() or out.is_symlink():
         raise UserError(f"--out {out} exists: remove it, or name another folder")
     if not out.name.isidentifier():
-        raise UserError(f"--out {out}: the folder is a Python package, so name it in letters, digits and _, like my_robot")
+        raise UserError(
+            f"--out {out}: the folder is a Python package, so name it in letters, digits and _, like my_robot"
+        )
     if out.name in ("gaitway", "numpy", "torch", "mujoco") or out.name.startswith("gaitway_"):
         raise UserError(f"--out {out}: Python has a package {out.name!r}: choose another name")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
@@ -144,7 +146,10 @@ class _Adoption:
         tree = read_tree(path, options.base, held, options.forward) if held else tree
         self.tree = tree = replace(tree, key=key)
         self.feet, self.size, notes = find_feet(tree, options.feet)
-        self.notes += [f"base: {tree.links[0].name}, {tree.mass:.4g} kg with all of it; --base BODY names another", *notes]
+        self.notes += [
+            f"base: {tree.links[0].name}, {tree.mass:.4g} kg with all of it; --base BODY names another",
+            *notes,
+        ]
         self.joints = self._joint_order()
         self.efforts = self._efforts()
         self.tree = tree = self._with_rotors()
@@ -180,7 +185,9 @@ class _Adoption:
                     why = "without a motor"
                 if why:
                     found.setdefault(why, []).append(joint.name)
-        self.notes += [f"held still: {', '.join(names)} ({why}); --move REGEX moves them" for why, names in found.items()]
+        self.notes += [
+            f"held still: {', '.join(names)} ({why}); --move REGEX moves them" for why, names in found.items()
+        ]
         return {name: told[name] for names in found.values() for name in names}
 
     def _joint_order(self) -> list[str]:
@@ -199,12 +206,13 @@ class _Adoption:
             if loop.points is None:
                 continue
             ends = [self.stance.place(link, point) for link, point in zip(loop.names, loop.points, strict=True)]
-            self.stance.put({name: 0.0 for name in self.tree.joints})
+            self.stance.put(dict.fromkeys(self.tree.joints, 0.0))
             at_zero = [self.stance.place(link, point) for link, point in zip(loop.names, loop.points, strict=True)]
             gap = min(float(np.linalg.norm(pair[0] - pair[1])) for pair in (ends, at_zero))
             if gap > 0.1 * self.size:
                 raise AdoptError(
-                    f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} is open by {gap:.3f} m, and "
+                    f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} is open by "
+                    f"{gap:.3f} m, and "
                     "MuJoCo cannot hold it: move the links so that its ends meet"
                 )
 
@@ -229,12 +237,15 @@ class _Adoption:
         if bare:
             values = sorted(ROTOR * self.efforts[name] for name in bare)
             self.notes.append(
-                f"armature: {values[0]:.2g} to {values[-1]:.2g} kg m^2 where the file has none, {ROTOR:g} for each N m of "
+                f"armature: {values[0]:.2g} to {values[-1]:.2g} kg m^2 where the file has none, {ROTOR:g} "
+                f"for each N m of "
                 "effort, as geared motors have; --armature REGEX=N says better"
             )
         found = given | {name: float(f"{ROTOR * self.efforts[name]:.2g}") for name in bare}
         links = [
-            replace(link, joints=tuple(replace(each, armature=found.get(each.name, each.armature)) for each in link.joints))
+            replace(
+                link, joints=tuple(replace(each, armature=found.get(each.name, each.armature)) for each in link.joints)
+            )
             for link in self.tree.links
         ]
         return replace(self.tree, links=tuple(links))
@@ -275,7 +286,9 @@ class _Adoption:
             inside = all(low <= told[name] <= high for name, (low, high) in self.limits.items())
             if level and weak is None and missed < UNBALANCED and inside:
                 told = self._settled(told)
-                self.notes.append("default pose: the file's own keyframe, in which it stands; --pose JOINT=RAD,... changes it")
+                self.notes.append(
+                    "default pose: the file's own keyframe, in which it stands; --pose JOINT=RAD,... changes it"
+                )
                 return told
             self.notes.append(NO_STAND)
             self.tree = replace(self.tree, key={})
@@ -293,7 +306,8 @@ class _Adoption:
                 break
         if weak is not None:
             raise AdoptError(
-                f"{self.path}: the motors are too weak to stand: {weak[0]} needs {weak[1] * self.efforts[weak[0]]:.3g} N m "
+                f"{self.path}: the motors are too weak to stand: {weak[0]} needs "
+                f"{weak[1] * self.efforts[weak[0]]:.3g} N m "
                 f"and has {self.efforts[weak[0]]:.3g}: if it has more, say --effort '{weak[0]}=N', or give a pose with "
                 "straighter legs, --pose JOINT=RAD,..."
             )
@@ -304,14 +318,16 @@ class _Adoption:
             )
         if (high := pose.unlevel(self.stance, self.feet)) > 2.0 * SPREAD * self.size:
             raise AdoptError(
-                f"{self.path}: feet {', '.join(foot.name for foot in self.feet)} do not reach the ground together: in the "
+                f"{self.path}: feet {', '.join(foot.name for foot in self.feet)} do not reach the ground "
+                f"together: in the "
                 f"pose that was found they differ by {high:.3f} m in height: give one, --pose JOINT=RAD,..."
             )
         if self.options.pose:
             self.notes.append("default pose: as given, the other joints by a search")
         else:
             self.notes.append(
-                f"default pose: feet under the hips or the weight, legs {ratio:.0%} of their straight height, base level, "
+                f"default pose: feet under the hips or the weight, legs {ratio:.0%} of their straight "
+                f"height, base level, "
                 f"within limits and the motors' torque; --pose JOINT=RAD,... changes it"
             )
         return found
@@ -319,7 +335,9 @@ class _Adoption:
     def _told(self) -> dict[str, float]:
         for name, value in self.options.pose.items():
             if name not in self.tree.joints:
-                raise UserError(f"--pose {name}: the robot has no such joint that moves; it has {', '.join(self.joints)}")
+                raise UserError(
+                    f"--pose {name}: the robot has no such joint that moves; it has {', '.join(self.joints)}"
+                )
             low, high = self.limits.get(name, (-math.inf, math.inf))
             if not low <= value <= high:
                 raise UserError(f"--pose {name}={value:g}: its range is {low:.4g} to {high:.4g} rad")
@@ -389,9 +407,7 @@ class _Adoption:
     def _height(self) -> tuple[float, float]:
         """Height of the base above the soles, and of the feet's origins above them [m]."""
         stance = self.stance
-        low = {
-            foot.name: float(stance.place(foot.link, all_points(foot.shapes))[:, 2].min()) for foot in self.feet
-        }
+        low = {foot.name: float(stance.place(foot.link, all_points(foot.shapes))[:, 2].min()) for foot in self.feet}
         over = [float(stance.place(foot.link, foot.position)[2]) - low[foot.name] for foot in self.feet]
         return float(stance.place(self.tree.links[0].name)[2]) - min(low.values()), max(float(np.mean(over)), 0.0)
 
@@ -470,7 +486,8 @@ class _Adoption:
             self.notes.append("two feet: these gains do not balance it, a policy does")
         elif fallen:
             raise AdoptError(
-                f"{self.path}: it does not stand in its default pose: after {SECONDS:g} s it is tilted by {tilt:.2f} rad or "
+                f"{self.path}: it does not stand in its default pose: after {SECONDS:g} s it is tilted by "
+                f"{tilt:.2f} rad or "
                 "has sunk: give stiffer gains, --gains 'REGEX=KP:KD', or another pose, --pose JOINT=RAD,..."
             )
         else:
@@ -491,11 +508,11 @@ class _Adoption:
             joints = tuple(re.escape(end) if end in names else f".*{re.escape(end)}" for end in ends)
             if len(names) == len(self.joints):
                 joints = (".*",)
-            told = {"stiffness": gain.kp, "damping": gain.kd, "effort_limit": effort, "joints": joints}
-            if speed is None:
-                laws[title] = ImplicitPD(**told)
-            else:
-                laws[title] = DCMotor(saturation_effort=effort, velocity_limit=speed, **told)
+            law = ImplicitPD(stiffness=gain.kp, damping=gain.kd, effort_limit=effort, joints=joints)
+            laws[title] = law
+            if speed is not None:
+                values = {each.name: getattr(law, each.name) for each in fields(law)}
+                laws[title] = DCMotor(**values, saturation_effort=effort, velocity_limit=speed)
         if any(isinstance(law, DCMotor) for law in laws.values()):
             note = "motors: torque falls to nothing at the file's velocity, from its effort at rest"
             if note not in self.notes:
@@ -515,7 +532,7 @@ def _by_name(values: Mapping[str, T], names: Sequence[str], option: str) -> dict
         matching = [name for name in names if matches(pattern, name)]
         if not matching:
             raise UserError(f"{option} {pattern}: no joint that moves has such a name; there are {', '.join(names)}")
-        found = {name: value for name in matching} | found
+        found = dict.fromkeys(matching, value) | found
     return found
 
 
@@ -538,4 +555,3 @@ def stands(robot: Robot) -> tuple[float, bool]:
             return tilt, True
     sunk = float(data.qpos[at["base_qpos"] + 2]) < 0.6 * robot.init_height
     return tilt, tilt > TILT or sunk
-

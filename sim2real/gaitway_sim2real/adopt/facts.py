@@ -18,7 +18,7 @@ HEAD = '''"""{title}, made by gaitway adopt from {file}.
 """
 '''
 TASKS = """velocity_tasks("gaitway_tasks.velocity.legged:flat", blind=True, presets=("cpu", "sprint"))"""
-PACKAGE = '''
+PACKAGE = """
 from pathlib import Path
 
 from gaitway_tasks.robots import {imports}, Robot, RobotDescription, velocity_tasks
@@ -44,7 +44,7 @@ DESCRIPTION = RobotDescription(
     title={title!r},
     tasks={tasks},
 )
-'''
+"""
 
 
 def package(robot: Robot, path: Path, notes: Sequence[str]) -> str:
@@ -55,23 +55,25 @@ def package(robot: Robot, path: Path, notes: Sequence[str]) -> str:
         f"\n        {title!r}: Mirror(axis={each.axis!r}, pairs={dict(each.pairs)!r}, flip={each.flip!r}),"
         for title, each in robot.mirrors.items()
     )
-    return HEAD.format(title=robot.name, file=_plain(path.name), notes=told) + _quoted(PACKAGE.format(
-        title=robot.name,
-        imports=", ".join([*laws, *["Mirror"] * bool(robot.mirrors)]),
-        name=robot.name,
-        joint_names=_rows(map(repr, robot.joint_names)),
-        body_names=_rows(map(repr, robot.body_names)),
-        foot_names=_rows(map(repr, robot.foot_names)),
-        default_joint_pos=_rows(repr(value + 0.0) for value in robot.default_joint_pos),
-        joint_limits=_rows(map(repr, robot.joint_limits)),
-        soft=robot.soft_joint_pos_limit_factor,
-        init_height=robot.init_height,
-        foot_height=robot.foot_height,
-        actuators="".join(f"\n        {name!r}: {_law(law)}," for name, law in robot.actuators.items()),
-        model=robot.mjcf.name,
-        tasks=TASKS,
-        mirrors=f"{mirrors}\n    " if mirrors else "",
-    ))
+    return HEAD.format(title=robot.name, file=_plain(path.name), notes=told) + _quoted(
+        PACKAGE.format(
+            title=robot.name,
+            imports=", ".join([*laws, *["Mirror"] * bool(robot.mirrors)]),
+            name=robot.name,
+            joint_names=_rows(map(repr, robot.joint_names)),
+            body_names=_rows(map(repr, robot.body_names)),
+            foot_names=_rows(map(repr, robot.foot_names)),
+            default_joint_pos=_rows(repr(value + 0.0) for value in robot.default_joint_pos),
+            joint_limits=_rows(map(repr, robot.joint_limits)),
+            soft=robot.soft_joint_pos_limit_factor,
+            init_height=robot.init_height,
+            foot_height=robot.foot_height,
+            actuators="".join(f"\n        {name!r}: {_law(law)}," for name, law in robot.actuators.items()),
+            model=robot.mjcf.name,
+            tasks=TASKS,
+            mirrors=f"{mirrors}\n    " if mirrors else "",
+        )
+    )
 
 
 def _quoted(code: str) -> str:

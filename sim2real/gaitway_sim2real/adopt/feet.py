@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..mujoco.shapes import MESH, Shape
 from .shapes import all_points, box_of, points, sphere
 from .stance import Stance
-from .tree import AdoptError, Array, Frame, Link, Tree
+from .tree import AdoptError, Array, Foot, Frame, Link, Tree
 
 LEVEL = 0.25
 """Ends of limbs within this share of the robot's height of the lowest one are feet."""
@@ -24,25 +24,6 @@ ROUND = 0.12
 COUNTS = (2, 4, 6)
 SENSORS = ("imu", "camera", "sensor", "optical", "lidar")
 """Words in names of fixed links that are no feet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Foot:
-    """A foot. All positions are in the frame of ``link``, the last link of the leg that a motor moves."""
-
-    name: str
-    link: str
-    own_body: bool
-    """True if the foot becomes a body of its own, with ``position`` and ``rotation``."""
-    position: Array
-    rotation: Array
-    frames: tuple[str, ...]
-    """Fixed links whose mass is the foot's, if it is a body of its own."""
-    sole: Array
-    """Middle of the sole."""
-    flat: bool
-    shapes: tuple[Shape, ...]
-    note: str
 
 
 def neutral(tree: Tree) -> dict[str, float]:
@@ -161,9 +142,10 @@ def _foot(stance: Stance, link: Link, size: float, sprawled: bool) -> Foot:
         )  # fmt: skip
     if not flat and float(np.linalg.norm(middle)) > 0.2 * size:
         center = shapes[0].position if shapes[0].kind == "sphere" else middle
+        note = f"{note}, and " * bool(note) + "bodies of their own at the ends of the last links"
         return Foot(
             name=f"{link.name}_foot", link=link.name, own_body=True, position=center, rotation=np.eye(3), frames=(),
-            sole=middle, flat=flat, shapes=shapes, note=f"{note + ', and ' if note else ''}bodies of their own at the ends of the last links",
+            sole=middle, flat=flat, shapes=shapes, note=note,
         )  # fmt: skip
     return Foot(
         name=link.name, link=link.name, own_body=False, position=np.zeros(3), rotation=np.eye(3), frames=(),
@@ -214,7 +196,8 @@ def _refuse_wheel(stance: Stance, foot: Foot) -> None:
     radii = np.array([(around @ way).max() for way in (ahead, -ahead, np.array([0, 0, 1.0]), np.array([0, 0, -1.0]))])
     if radii.min() > 0.0 and np.ptp(radii) < ROUND * radii.max():
         raise AdoptError(
-            f"{stance.tree.path}: {foot.link!r} is a wheel of {radii.mean():.3f} m on the endless joint {joint.name!r}: "
+            f"{stance.tree.path}: {foot.link!r} is a wheel of {radii.mean():.3f} m on the endless joint "
+            f"{joint.name!r}: "
             "tasks here are for legs; make the wheels' joints fixed to walk on them"
         )
 
@@ -248,6 +231,4 @@ def mirrored(stance: Stance, left: Foot, right: Foot, axis: int) -> Foot:
         return right
     shapes = (sphere(image(left.shapes[0].position), float(left.shapes[0].size[0])),)
     keep = left.shapes[0].kind == "sphere"
-    return replace(
-        right, position=image(left.position), sole=image(left.sole), shapes=shapes if keep else right.shapes
-    )
+    return replace(right, position=image(left.position), sole=image(left.sole), shapes=shapes if keep else right.shapes)

@@ -60,7 +60,9 @@ def gains(
             near = float(np.linalg.norm(stance.anchor(name) - sole)) < ANKLE * leg.length
             part[name] = "ankle" if near and len(leg.joints) > 3 else "leg"
     carried = {
-        joint.name: sum(each.inertial.mass for each in tree.below(link.name)) for link in tree.links for joint in link.joints
+        joint.name: sum(each.inertial.mass for each in tree.below(link.name))
+        for link in tree.links
+        for joint in link.joints
     }
     found = {}
     for name in joints:

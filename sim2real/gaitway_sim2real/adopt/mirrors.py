@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from gaitway_tasks.robots import Mirror
 
-from .feet import Foot
 from .stance import Stance
-from .tree import Array, Link, Tree
+from .tree import Array, Foot, Link, Tree
 
 PARALLEL = 0.999
 NEAR = 0.004
@@ -35,7 +34,7 @@ class NoMirror(Exception):
 
 def find_reflection(tree: Tree, stance: Stance, axis: str, size: float) -> Reflection:
     """Raises :class:`NoMirror`. ``stance`` is left with all joints at zero."""
-    stance.put({name: 0.0 for name in tree.joints})
+    stance.put(dict.fromkeys(tree.joints, 0.0))
     flip = np.where(np.array(list("xyz")) == axis, -1.0, 1.0)
     found = Reflection(axis=axis, joints={}, links={})
     _match(tree, stance, tree.links[0], tree.links[0], flip, size, found)
@@ -140,7 +139,7 @@ def narrowed(found: Reflection, limits: Mapping[str, tuple[float, float]]) -> di
         low, high = sorted(sign * end for end in limits[image])
         narrow[name] = max(limits[name][0], low), min(limits[name][1], high)
         if narrow[name][1] - narrow[name][0] < KEPT * (limits[name][1] - limits[name][0]):
-            own, other = ("%.3g to %.3g" % each for each in (limits[name], (low, high)))
+            own, other = (f"{ends[0]:.3g} to {ends[1]:.3g}" for ends in (limits[name], (low, high)))
             raise NoMirror(f"the range of {name} is {own} rad, and that of its image {image} asks for {other}")
     return narrow
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .feet import Foot, neutral
+from .feet import neutral
 from .mirrors import Reflection
+from .shapes import all_points
 from .stance import Stance
-from .tree import AdoptError, Array, Tree
+from .tree import AdoptError, Array, Foot, Tree
 
 STRAIGHT = {2: 0.95, 4: 0.86, 6: 0.86}
 """Height of a standing leg as a share of its straight length, by the number of feet."""
@@ -48,13 +49,17 @@ def legs_of(tree: Tree, stance: Stance, feet: Sequence[Foot]) -> list[Leg]:
         hinges = joints[1:] if sideways else bends or joints
         at = [stance.anchor(name) for name in hinges]
         ends = [*at[1:], stance.place(foot.link, foot.sole)]
-        drop = [float(np.linalg.norm((b - a)[[0, 2]] if not sideways else b - a)) for a, b in zip(at, ends, strict=True)]
+        drop = [
+            float(np.linalg.norm((b - a)[[0, 2]] if not sideways else b - a)) for a, b in zip(at, ends, strict=True)
+        ]
         found.append(Leg(foot=foot, joints=joints, bends=bends, sideways=sideways, length=sum(drop)))
     for leg in found:
         if not leg.sideways and not leg.bends:
             raise AdoptError(
-                f"{tree.path}: no joint of the leg to {leg.foot.name!r} bends it forwards and back ({', '.join(leg.joints)}"
-                f"): in the frame of {tree.links[0].name!r} x must point forwards; if the robot faces along another axis, "
+                f"{tree.path}: no joint of the leg to {leg.foot.name!r} bends it forwards and back "
+                f"({', '.join(leg.joints)}"
+                f"): in the frame of {tree.links[0].name!r} x must point forwards; if the robot faces "
+                f"along another axis, "
                 "name it with --forward y, -y or -x"
             )
     return found
@@ -115,7 +120,11 @@ def _one_leg(tree: Tree, stance: Stance, leg: Leg, ratio: float, shift: float, f
         parts = [away, loose * (q - rest)]
         if foot.flat:
             turned = stance.turn(foot.link) @ before.T
-            parts.append(5.0 * np.array([turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]]) / 2.0)
+            parts.append(
+                5.0
+                * np.array([turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]])
+                / 2.0
+            )
         return np.concatenate(parts)
 
     rng, best = np.random.default_rng(0), (np.inf, rest)
@@ -139,7 +148,11 @@ def _knee(stance: Stance, leg: Leg) -> float:
     """Distance of the knee before the line from hip to foot [m]."""
     if len(leg.bends) < 2:
         return 0.0
-    hip, knee, foot = stance.anchor(leg.bends[0]), stance.anchor(leg.bends[1]), stance.place(leg.foot.link, leg.foot.sole)
+    hip, knee, foot = (
+        stance.anchor(leg.bends[0]),
+        stance.anchor(leg.bends[1]),
+        stance.place(leg.foot.link, leg.foot.sole),
+    )
     share = (hip[2] - knee[2]) / max(hip[2] - foot[2], 1e-6)
     return float(knee[0] - (hip[0] + share * (foot[0] - hip[0])))
 
@@ -182,8 +195,6 @@ def supports(stance: Stance, feet: Sequence[Foot]) -> list[tuple[str, Array]]:
         if not foot.flat:
             found.append((foot.link, stance.place(foot.link, foot.sole)))
             continue
-        from .shapes import all_points
-
         cloud = stance.place(foot.link, all_points(foot.shapes))
         low = cloud[cloud[:, 2] < cloud[:, 2].min() + 0.01]
         ends = [(low @ way).argmax() for way in np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])]
@@ -198,7 +209,7 @@ def unlevel(stance: Stance, feet: Sequence[Foot]) -> float:
 
 
 def lacking(torques: Mapping[str, float], efforts: Mapping[str, float]) -> tuple[str, float] | None:
-    """The joint whose motor is weakest against ``torques``, and the torque's share of its effort, if that is above 1."""
+    """The joint whose motor is weakest against ``torques``, and the torque's share of its effort, if above 1."""
     share = {name: abs(torques[name]) / efforts[name] for name in efforts}
     worst = max(share, key=lambda name: share[name])
     return (worst, share[worst]) if share[worst] > 1.0 else None

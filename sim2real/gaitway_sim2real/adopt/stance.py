@@ -22,7 +22,7 @@ class Stance:
         self.address = {name: int(self.model.joint(name).qposadr[0]) for name in tree.joints}
         self.dof = {name: int(self.model.joint(name).dofadr[0]) for name in tree.joints}
         self.pose: dict[str, float] = {}
-        self.put({name: 0.0 for name in tree.joints})
+        self.put(dict.fromkeys(tree.joints, 0.0))
 
     def put(self, pose: Mapping[str, float]) -> None:
         """Move the joints in ``pose`` {name: position}; the others stay."""

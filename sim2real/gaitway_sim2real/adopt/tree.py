@@ -77,6 +77,25 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Foot:
+    """A foot. All positions are in the frame of ``link``, the last link of the leg that a motor moves."""
+
+    name: str
+    link: str
+    own_body: bool
+    """True if the foot becomes a body of its own, with ``position`` and ``rotation``."""
+    position: Array
+    rotation: Array
+    frames: tuple[str, ...]
+    """Fixed links whose mass is the foot's, if it is a body of its own."""
+    sole: Array
+    """Middle of the sole."""
+    flat: bool
+    shapes: tuple[Shape, ...]
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Loop:
     """A constraint that closes a loop: points of two links that coincide, or two joints that move together."""
 
@@ -139,9 +158,7 @@ FORWARD = {"x": 0.0, "y": 0.5, "-x": 1.0, "-y": -0.5}
 """Angle of the direction in which a robot faces, in its file's base, in half turns."""
 
 
-def read_tree(
-    path: Path, base: str | None = None, held: Mapping[str, float] | None = None, forward: str = "x"
-) -> Tree:
+def read_tree(path: Path, base: str | None = None, held: Mapping[str, float] | None = None, forward: str = "x") -> Tree:
     """The robot of an MJCF or URDF; joints ``held`` {name: position} are made rigid there.
 
     ``forward`` is the axis of the file's base along which it walks; it becomes x.
@@ -170,7 +187,8 @@ def read_tree(
     if model.jnt_type[model.body_jntadr[root]] != _TYPE.mjJNT_FREE or model.body_jntnum[root] == 0:
         if model.body_jntnum[root] not in (0, 6):
             raise AdoptError(
-                f"{path}: the base {model.body(root).name!r} hangs on the world by {model.body_jntnum[root]} joints: give it "
+                f"{path}: the base {model.body(root).name!r} hangs on the world by "
+                f"{model.body_jntnum[root]} joints: give it "
                 "a <freejoint/> alone"
             )
         notes.append("the base is fixed to the world in the file: here it is free")
@@ -185,7 +203,9 @@ def read_tree(
 
 def _root(model: mujoco.MjModel, path: Path) -> int:
     moving = {
-        int(model.body_rootid[model.jnt_bodyid[joint]]) for joint in range(model.njnt) if model.jnt_type[joint] in SCALAR
+        int(model.body_rootid[model.jnt_bodyid[joint]])
+        for joint in range(model.njnt)
+        if model.jnt_type[joint] in SCALAR
     }
     if not moving:
         raise AdoptError(f"{path} has no hinge or slide joint: a robot with legs has some")
@@ -280,7 +300,9 @@ class _Reader:
             parent=None if above is None else model.body(self.base if above == self.top else above).name,
             position=shift,
             rotation=rotation,
-            joints=() if top else tuple(self.joint(each) for each in self.joints_of(body) if model.joint(each).name not in self.held),
+            joints=()
+            if top
+            else tuple(self.joint(each) for each in self.joints_of(body) if model.joint(each).name not in self.held),
             frames=tuple(self.fixed(each, at, turn) for each in group),
         )
 

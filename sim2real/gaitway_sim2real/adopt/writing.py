@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mujoco
 import numpy as np
 
 from ..mujoco.shapes import Shape
 from .shapes import TYPES
-from .tree import Array, Link, Tree
-
-if TYPE_CHECKING:
-    from .feet import Foot
+from .tree import Array, Foot, Link, Tree, total
 
 FRICTION = (0.8, 0.02, 0.01)
 TINY = 1e-7
 
 
-def build(tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot], height: float = 0.0) -> mujoco.MjSpec:
+def build(
+    tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot], height: float = 0.0
+) -> mujoco.MjSpec:
     """The tree as a model, with ``shapes`` {link or foot: shapes in its link's frame} and ``feet`` as bodies."""
     spec = mujoco.MjSpec()
     spec.compiler.degree, spec.compiler.autolimits = False, True
@@ -64,8 +63,6 @@ def _add_joints(body: Any, link: Link) -> None:
 
 
 def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False) -> None:
-    from .tree import total
-
     moved = set() if foot is None else set(foot.frames)
     part = total(frame.inertial for frame in link.frames if (frame.name in moved) == inside)
     if inside and foot is not None:
@@ -78,9 +75,7 @@ def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False
     body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
 
 
-def _add_shapes(
-    spec: mujoco.MjSpec, body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array
-) -> None:
+def _add_shapes(spec: mujoco.MjSpec, body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array) -> None:
     for number, shape in enumerate(shapes):
         usual = spec.find_default("robot")
         made = body.add_geom(usual, name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])

@@ -132,7 +132,6 @@ def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
 
 def _drop_lost(spec: mujoco.MjSpec, path: Path, mended: list[str]) -> None:
     """Delete the shapes whose meshes cannot be read."""
-    import mujoco
 
     from .mjcf import MESHES
 
