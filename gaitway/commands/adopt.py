@@ -18,7 +18,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from ..catalogue import WORLDS
 from . import common
 
 WORKS_ON = True
+_number, _angle = common.number(0.0), common.number()
 
 
 def add_options(parser: common.Parser) -> None:
@@ -38,7 +38,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--base BODY", "base, if it is not the first link with a mass")
     parser.option("--forward", "axis of the base along which it walks (default x)", choices=("x", "y", "-x", "-y"))
     parser.option("--feet A,B,...", "links that are feet", _words, default=())
-    parser.option("--pose JOINT=RAD,...", "joints of the default pose", _pairs("RAD", _number), default={})
+    parser.option("--pose JOINT=RAD,...", "joints of the default pose", _pairs("RAD", _angle), default={})
     parser.option("--gains REGEX=KP:KD,...", "gains of joints", _pairs("KP:KD", _gain), default={})
     parser.option("--effort REGEX=N", "largest torque of joints [N m]", _pairs("N", _number), many=True)
     parser.option("--armature REGEX=N", "inertia of motors at their joints [kg m^2]", _pairs("N", _number), many=True)
@@ -89,20 +89,13 @@ def _pairs(meaning: str, convert: Callable[[str], Any]) -> Callable[[str], dict[
             name, sign, value = word.rpartition("=")
             try:
                 found[name] = convert(value)
-            except ValueError:
+            except argparse.ArgumentTypeError:
                 sign = ""
             if not sign:
                 raise argparse.ArgumentTypeError(f"{word!r}: expected NAME={meaning}")
         return found
 
     return read
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
 
 
 def _gain(text: str) -> tuple[float, float]:

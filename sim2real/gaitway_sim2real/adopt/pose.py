@@ -54,9 +54,10 @@ def legs_of(tree: Tree, stance: Stance, feet: Sequence[Foot]) -> list[Leg]:
         ]
         found.append(Leg(foot=foot, joints=joints, bends=bends, sideways=sideways, length=sum(drop)))
     for leg in found:
-        if not leg.sideways and not leg.bends:
+        across = [name for name in leg.joints if abs(stance.axis(name)[0]) > ACROSS]
+        if not leg.sideways and (not leg.bends or len(across) > len(leg.bends)):
             raise AdoptError(
-                f"{tree.path}: no joint of the leg to {leg.foot.name!r} bends it forwards and back "
+                f"{tree.path}: the leg to {leg.foot.name!r} does not bend forwards and back "
                 f"({', '.join(leg.joints)}"
                 f"): in the frame of {tree.links[0].name!r} x must point forwards; if the robot faces "
                 f"along another axis, "
