@@ -163,7 +163,7 @@ OTHER = '<body name="cat" pos="1 0 1"><geom size=".1"/><body><joint/><geom size=
         (dog(effort=2.0), ("too weak", "knee", "3.", "2", "--effort")),
         (dog(effort=5000.0), ("5000 N m", "--effort")),
         (robot(WHEELS), ("'w0'", "wheel", "'j0'")),
-        (robot(WHEELS.replace('axis="0 1 0"', 'axis="0 1 0" type="ball"')), ("'j0'", "axis")),
+        (dog().replace('axis="1 0 0" range="-0.8 0.8"', 'type="ball"', 1), ("'FL_hip_joint'", "axis")),
         (dog().replace('size=".2 .08 .05"', 'size=".2 .08 .4"'), ("'base'", "--pose")),
         (robot('<body name="tail"><joint/><geom size=".05" pos="-.3 0 0" mass="1"/></body>'), ("1 limb", "--feet")),
         (robot(""), ("no hinge",)),
