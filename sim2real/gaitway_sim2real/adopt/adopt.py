@@ -28,13 +28,13 @@ from .gains import Gain, gains
 from .picture import take_picture
 from .shapes import all_points, box_of, capsule_between, clear, points, simple
 from .stance import Stance
-from .tree import ENDLESS, AdoptError, Foot, Link, Tree, read_tree
+from .tree import ENDLESS, AdoptError, Foot, Link, Tree, begun, read_tree
 from .writing import build
 
 T = TypeVar("T")
 SECONDS, TILT = 5.0, 0.1
 """Time for which a robot on four feet or more stands [s], and the tilt that it may have then [rad]."""
-STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0)
+STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5)
 """Factors on the legs' gains that are tried until it stands."""
 ROTOR = 2.5e-4
 """Armature of a motor for its effort [kg m^2 / (N m)]: Go2 4.2e-4, ANYmal 2.5e-4, G1 1.2e-4 to 2.5e-4, H1 3.3e-4."""
@@ -48,6 +48,8 @@ UNEVEN = 0.05
 NO_STAND = "the file's own keyframe is no pose to stand in"
 SPREAD = 0.02
 """Difference in height of the soles in a keyframe, as a share of the robot's height."""
+LOOSE = 0.01
+"""Gap of a closed loop that rounding explains, as a share of the robot's height."""
 CLEARANCE = 0.02
 """Height above the soles of whatever is no foot, as a share of the robot's."""
 ANKLE, SHIN = 0.12, 0.06
@@ -164,7 +166,7 @@ class _Adoption:
 
     def _held(self, tree: Tree, feet: list[Foot]) -> dict[str, float]:
         """Joints off the legs that are made rigid: arms of a robot on four feet, fingers, slides, followers."""
-        legs = {joint.name for foot in feet for link in tree.chain(foot.link) for joint in link.joints}
+        legs = {name for foot in feet for name in tree.limb(foot.link)}
         followers = {loop.names[0] for loop in tree.loops if loop.points is None}
         sprung = {joint.name for joint in tree.joints.values() if joint.stiffness > 0.0}
         told = neutral(tree) | dict(self.options.pose)
@@ -193,28 +195,25 @@ class _Adoption:
     def _joint_order(self) -> list[str]:
         """Leg by leg, then the rest as in the file."""
         tree = self.tree
-        legs = [joint.name for foot in self.feet for link in tree.chain(foot.link) for joint in link.joints]
+        legs = [name for foot in self.feet for name in tree.limb(foot.link)]
         names = dict.fromkeys(name for name in (*legs, *tree.joints) if name in tree.driven)
         if passive := [name for name in tree.joints if name not in names]:
             self.notes.append(f"without a motor: {', '.join(passive)}: they move, and no policy commands them")
         return list(names)
 
     def _check_loops(self) -> None:
-        """Raise for loops that are open in the file: MuJoCo would tear the robot to close them."""
+        """Raise for loops that cannot be closed: MuJoCo would tear the robot."""
         self.stance.put(neutral(self.tree))
-        for loop in self.tree.loops:
-            if loop.points is None:
-                continue
-            ends = [self.stance.place(link, point) for link, point in zip(loop.names, loop.points, strict=True)]
-            self.stance.put(dict.fromkeys(self.tree.joints, 0.0))
-            at_zero = [self.stance.place(link, point) for link, point in zip(loop.names, loop.points, strict=True)]
-            gap = min(float(np.linalg.norm(pair[0] - pair[1])) for pair in (ends, at_zero))
-            if gap > 0.1 * self.size:
-                raise AdoptError(
-                    f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} is open by "
-                    f"{gap:.3f} m, and "
-                    "MuJoCo cannot hold it: move the links so that its ends meet"
-                )
+        if not self.tree.loops:
+            return
+        gaps = np.abs(self.stance.gaps())
+        if gaps.max() > LOOSE * self.size:
+            sizes = [1 if loop.points is None else 3 for loop in self.tree.loops]
+            loop = self.tree.loops[int(np.searchsorted(np.cumsum(sizes), gaps.argmax(), side="right"))]
+            raise AdoptError(
+                f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} stays open by {gaps.max():.3f} m, "
+                "and MuJoCo cannot hold it: move the links so that its ends meet, and leave its joints without motors"
+            )
 
     def _efforts(self) -> dict[str, float]:
         told = {name: value for name, value in self.tree.efforts.items() if name in self.joints}
@@ -417,7 +416,8 @@ class _Adoption:
         shapes = self._shapes()
         height, foot_height = self._height()
         file = folder / f"{self.name}.xml"
-        spec = build(self.tree, shapes, self.feet, round(height, 4))
+        tree = begun(self.tree, {name: self.stance.pose[name] for name in self.stance.passive})
+        spec = build(tree, shapes, self.feet, round(height, 4))
         spec.modelname = self.name
         spec.compile()
         write_text(file, spec.to_xml())

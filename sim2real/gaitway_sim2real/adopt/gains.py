@@ -53,9 +53,10 @@ def gains(
         sole = stance.place(leg.foot.link, leg.foot.sole)
         height = float(stance.place(tree.links[0].name)[2] - sole[2])
         reach = stance.jacobian(leg.foot.link, sole)
+        straight = float(np.sum((stance.anchor(leg.hinges[0]) - sole)[[0, 2]] ** 2))  # cranks move the foot by less
         for name in leg.joints:
             dof = stance.dof[name]
-            moved = inertia[dof, dof] + share * float(reach[:, dof] @ reach[:, dof])
+            moved = inertia[dof, dof] + share * max(float(reach[:, dof] @ reach[:, dof]), straight)
             topple = max(topple, GRAVITY / height * moved)
             near = float(np.linalg.norm(stance.anchor(name) - sole)) < ANKLE * leg.length
             part[name] = "ankle" if near and len(leg.joints) > 3 else "leg"

@@ -33,6 +33,8 @@ class Leg:
     foot: Foot
     joints: tuple[str, ...]
     bends: tuple[str, ...]
+    hinges: tuple[str, ...]
+    """Joints between its links that bend it, with those that loops move."""
     sideways: bool
     length: float
 
@@ -41,18 +43,26 @@ def legs_of(tree: Tree, stance: Stance, feet: Sequence[Foot]) -> list[Leg]:
     stance.put(neutral(tree))
     found = []
     for foot in feet:
-        joints = tuple(
-            joint.name for link in tree.chain(foot.link) for joint in link.joints if joint.name in tree.driven
-        )
+        chain = [joint.name for link in tree.chain(foot.link) for joint in link.joints]
+        joints = tuple(name for name in tree.limb(foot.link) if name in tree.driven)
         bends = tuple(name for name in joints if abs(stance.axis(name)[1]) > ACROSS)
-        sideways = len(feet) > 2 and len(joints) > 2 and abs(stance.axis(joints[0])[2]) > ACROSS
-        hinges = joints[1:] if sideways else bends or joints
-        at = [stance.anchor(name) for name in hinges]
+        sideways = len(feet) > 2 and len(joints) > 2 and bool(abs(stance.axis(joints[0])[2]) > ACROSS)
+        hinges = tuple(name for name in chain if sideways or abs(stance.axis(name)[1]) > ACROSS)[int(sideways) :]
+        at = [stance.anchor(name) for name in hinges or chain]
         ends = [*at[1:], stance.place(foot.link, foot.sole)]
         drop = [
             float(np.linalg.norm((b - a)[[0, 2]] if not sideways else b - a)) for a, b in zip(at, ends, strict=True)
         ]
-        found.append(Leg(foot=foot, joints=joints, bends=bends, sideways=sideways, length=sum(drop)))
+        found.append(
+            Leg(
+                foot=foot,
+                joints=joints,
+                bends=bends,
+                hinges=hinges or tuple(chain),
+                sideways=sideways,
+                length=sum(drop),
+            )
+        )
     for leg in found:
         across = [name for name in leg.joints if abs(stance.axis(name)[0]) > ACROSS]
         if not leg.sideways and (not leg.bends or len(across) > len(leg.bends)):
@@ -91,14 +101,18 @@ def search(
             stance.put(start)
             front = float(stance.place(leg.foot.link, leg.foot.sole)[0]) > 0.0
             forward = len(legs) == 2 or (not front and len(reflections) > 1)
+            own = {*leg.joints, *tree.limb(leg.foot.link)}
             pose |= _one_leg(tree, stance, leg, ratio, shift, 1.0 if forward else -1.0)
             done |= set(leg.joints)
             if left is not None:
-                pose |= {left.joints[name][0]: left.joints[name][1] * pose[name] for name in leg.joints}
+                moved = [*leg.joints, *(name for name in stance.passive if name in left.joints)]
+                image = {left.joints[name][0]: left.joints[name][1] * pose[name] for name in moved}
+                pose |= {name: value for name, value in image.items() if name not in own}
                 done |= {left.joints[name][0] for name in leg.joints}
         stance.put(pose)
         feet = np.mean([stance.place(leg.foot.link, leg.foot.sole) for leg in legs], 0)
         shift += float(stance.com()[0] - feet[0])
+    pose |= {name: stance.pose[name] for name in stance.passive}
     return {name: round(float(np.clip(value, *bounds(tree, name))), 3) for name, value in pose.items()}
 
 
@@ -106,7 +120,7 @@ def _one_leg(tree: Tree, stance: Stance, leg: Leg, ratio: float, shift: float, f
     names, foot = leg.joints, leg.foot
     low, high = np.array([bounds(tree, name) for name in names]).T
     rest = np.array([stance.pose[name] for name in names])
-    hip = stance.anchor((leg.joints[1:] if leg.sideways else leg.bends or leg.joints)[0])
+    hip = stance.anchor(leg.hinges[0])
     before, at_rest = stance.turn(foot.link), stance.place(foot.link, foot.sole)
     target = np.array([hip[0] + shift, at_rest[1], hip[2] - ratio * leg.length])
     if leg.sideways:
@@ -128,7 +142,8 @@ def _one_leg(tree: Tree, stance: Stance, leg: Leg, ratio: float, shift: float, f
             )
         return np.concatenate(parts)
 
-    rng, best = np.random.default_rng(0), (np.inf, rest)
+    rng, best = np.random.default_rng(0), (np.inf, {})
+    begun = dict(stance.pose)
     for attempt in range(STARTS):
         spread = 0.0 if attempt == 0 else 1.2
         begin = np.clip(rest + spread * rng.uniform(-1.0, 1.0, len(names)) * (loose < 0.1), low, high)
@@ -137,21 +152,22 @@ def _one_leg(tree: Tree, stance: Stance, leg: Leg, ratio: float, shift: float, f
             for place, name in enumerate(leg.bends[:2]):
                 begin[names.index(name)] = rest[names.index(name)] + bend * (1.0, -2.0)[place]
             begin = np.clip(begin, low, high)
-        q, cost = _least_squares(residual, begin, low, high)
+        stance.put(begun)
+        _, cost = _least_squares(residual, begin, low, high)
         cost += 0.05 * (_knee(stance, leg) * forward < 0.0) if not leg.sideways else 0.05 * (_knee_below(stance, leg))
         if cost < best[0] - 1e-6:
-            best = cost, q
-    stance.put(dict(zip(names, best[1].tolist(), strict=True)))
-    return dict(zip(names, best[1].tolist(), strict=True))
+            best = cost, {name: stance.pose[name] for name in (*names, *stance.passive)}
+    stance.put(best[1])
+    return best[1]
 
 
 def _knee(stance: Stance, leg: Leg) -> float:
     """Distance of the knee before the line from hip to foot [m]."""
-    if len(leg.bends) < 2:
+    if len(leg.hinges) < 2:
         return 0.0
     hip, knee, foot = (
-        stance.anchor(leg.bends[0]),
-        stance.anchor(leg.bends[1]),
+        stance.anchor(leg.hinges[0]),
+        stance.anchor(leg.hinges[1]),
         stance.place(leg.foot.link, leg.foot.sole),
     )
     share = (hip[2] - knee[2]) / max(hip[2] - foot[2], 1e-6)

@@ -18,6 +18,7 @@ from ..mujoco.shapes import Shape, foot_shapes
 Array = np.ndarray
 _TYPE = mujoco.mjtJoint
 SCALAR = (int(_TYPE.mjJNT_HINGE), int(_TYPE.mjJNT_SLIDE))
+WIRED = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 FASTEST = 100.0
 """Speed of a joint that no file means [rad/s]."""
 ENDLESS = 9.4248
@@ -145,6 +146,40 @@ class Tree:
         link = self.by_name[name]
         return [] if link.parent is None else [*self.chain(link.parent), link]
 
+    def limb(self, name: str) -> list[str]:
+        """Joints that move the link ``name``: between it and the base, and those of limbs that loops tie to these."""
+        links = {link.name: link for link in self.chain(name)}
+        for loop in self.loops:
+            if loop.points is not None and any(end in links for end in loop.names):
+                links |= {link.name: link for end in loop.names for link in self.chain(end)}
+        return [joint.name for link in links.values() for joint in link.joints]
+
+
+def begun(tree: Tree, pose: Mapping[str, float]) -> Tree:
+    """The tree whose passive hinges in ``pose`` {name: position} are there at the start of a simulation."""
+    links = []
+    for link in tree.links:
+        if len(link.joints) == 1 and not link.joints[0].slide and link.joints[0].name in pose:
+            joint = link.joints[0]
+            quat, flat = np.zeros(4), np.zeros(9)
+            mujoco.mju_axisAngle2Quat(quat, joint.axis, pose[joint.name] - joint.ref)
+            mujoco.mju_quat2Mat(flat, quat)
+            turned = link.rotation @ flat.reshape(3, 3)
+            at = link.position + (link.rotation - turned) @ joint.position
+            link = replace(link, rotation=turned, position=at, joints=(replace(joint, ref=pose[joint.name]),))
+        links.append(link)
+    loops = [
+        replace(
+            loop,
+            coefficients=loop.coefficients
+            + [tree.joints[name].ref - pose.get(name, tree.joints[name].ref), 0, 0, 0, 0],
+        )
+        if loop.points is None and (name := loop.names[0])
+        else loop
+        for loop in tree.loops
+    ]
+    return replace(tree, links=tuple(links), loops=tuple(loops))
+
 
 def total(parts: Iterator[Inertial]) -> Inertial:
     """The mass properties of several bodies as one, all in the same frame."""
@@ -269,7 +304,7 @@ class _Reader:
         wired = {
             model.joint(model.actuator_trnid[k, 0]).name
             for k in range(model.nu)
-            if model.actuator_trntype[k] in (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+            if int(model.actuator_trntype[k]) in WIRED
         }
         loops = tuple(self.loops(joints))
         following = {loop.names[0] for loop in loops if loop.points is None}

@@ -95,6 +95,7 @@ def _close_loops(spec: mujoco.MjSpec, tree: Tree, bodies: Mapping[str, Any]) -> 
             bodies[name].add_site(name=end, pos=point, size=[0.005, 0.0, 0.0])
         made = spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE)
         made.name1, made.name2 = ends
+        made.solref, made.solimp = [0.01, 1.0], [0.99, 0.999, 0.001, 0.5, 2.0]  # by default a light rod gives way by cm
 
 
 def _tidy(vector: Array) -> Array:

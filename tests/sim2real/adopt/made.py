@@ -79,3 +79,34 @@ def human(**more) -> str:
 def written(folder: Path, text: str, name: str = "robot.xml") -> Path:
     (folder / name).write_text(text)
     return folder / name
+
+
+LINKED = """
+<body name="{leg}_thigh" pos="{x} {y} 0"><joint name="{leg}_hip" axis="0 1 0" range="-1.5 1.5"/>
+ <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.2" mass=".6"/>
+ <body name="{leg}_shank" pos="0 0 -.2"><joint name="{leg}_knee" axis="0 1 0" range="-2.2 2.2"/>
+  <geom type="capsule" size=".015" fromto="0 0 0 0 0 -.2" mass=".2"/>
+  <geom type="sphere" size=".02" pos="0 0 -.2" mass=".02"/>
+ </body></body>
+<body name="{leg}_crank" pos="{x} {y} 0"><joint name="{leg}_motor" axis="0 1 0" range="-2.2 2.2"/>
+ <geom type="capsule" size=".01" fromto="0 0 0 .05 0 0" mass=".1"/>
+ <body name="{leg}_rod" pos=".05 0 0"><joint name="{leg}_rod_joint" axis="0 1 0"/>
+  <geom type="capsule" size=".008" fromto="0 0 0 0 0 -.2" mass=".05"/>
+ </body></body>"""
+
+
+def linked_dog(gap: float = 0.0) -> str:  # the ends of its loops are that far apart, if at all [m]
+    """Four legs whose knees are moved by cranks at the hips and rods parallel to the thighs."""
+    legs = (("FL", 0.2, 0.1), ("FR", 0.2, -0.1), ("RL", -0.2, 0.1), ("RR", -0.2, -0.1))
+    parts = "".join(LINKED.format(leg=leg, x=x, y=y) for leg, x, y in legs)
+    loops = "".join(f'<connect body1="{leg}_rod" body2="{leg}_shank" anchor="0 0 -.2"/>' for leg, _, _ in legs)
+    if gap:
+        ends = '<site name="a" pos="0 {gap} 0"/>', '<site name="b"/>'
+        parts = parts.replace('<body name="FL_rod" pos=".05 0 0">', f'<body name="FL_rod" pos=".05 0 0">{ends[0]}', 1)
+        parts = parts.replace(
+            '<body name="FL_shank" pos="0 0 -.2">', f'<body name="FL_shank" pos="0 0 -.2">{ends[1]}', 1
+        )
+        loops += '<connect site1="a" site2="b"/>'
+        parts = parts.replace("{gap}", f"{gap}")
+    joints = tuple(f"{leg}_{joint}" for leg, _, _ in legs for joint in ("hip", "motor"))
+    return robot(parts, joints=joints, end=f"<equality>{loops}</equality>")

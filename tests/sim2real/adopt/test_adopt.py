@@ -18,7 +18,7 @@ from gaitway_sim2real.adopt.tree import read_tree
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS, Robot
 from gaitway_tasks.robots.check import check_robot
 
-from .made import dog, human, robot, spider, written
+from .made import dog, human, linked_dog, robot, spider, written
 
 
 def adopted(folder: Path, path: Path, **options) -> tuple[Robot, list[str]]:
@@ -189,6 +189,20 @@ def test_what_no_walking_robot_can_be_made_of_is_refused(tmp_path, text, words):
 )
 def test_what_the_user_says_of_parts_that_are_not_there_is_refused(tmp_path, options, word):
     assert word in refusal(tmp_path, dog(), **options)
+
+
+def test_closed_loops_stay_closed_and_stand(tmp_path):
+    found, lines = adopted(tmp_path, written(tmp_path, linked_dog()))
+    assert found.joint_names[:2] == ("FL_hip", "FL_motor") and not any("knee" in name for name in found.joint_names)
+    assert any("without a motor" in line and "FL_knee" in line for line in lines)
+    model = mujoco.MjModel.from_xml_path(str(found.mjcf))
+    data = mujoco.MjData(model)
+    for name, value in zip(found.joint_names, found.default_joint_pos, strict=True):
+        data.joint(name).qpos = value
+    mujoco.mj_forward(model, data)
+    assert np.abs(data.efc_pos[: 3 * 4]).max() < 1e-3, "they are closed where an episode begins"
+    assert not stands(found)[1]
+    assert all(word in refusal(tmp_path / "made", linked_dog(0.3)) for word in ("loop", "'FL_rod'", "'FL_shank'"))
 
 
 URDF_LINK = """<link name="{name}"><inertial><mass value="{mass}"/><origin xyz="0 0 {low}"/>
