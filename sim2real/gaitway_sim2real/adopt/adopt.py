@@ -211,8 +211,8 @@ class _Adoption:
             sizes = [1 if loop.points is None else 3 for loop in self.tree.loops]
             loop = self.tree.loops[int(np.searchsorted(np.cumsum(sizes), gaps.argmax(), side="right"))]
             raise AdoptError(
-                f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} stays open by {gaps.max():.3f} m, "
-                "and MuJoCo cannot hold it: move the links so that its ends meet, and leave its joints without motors"
+                f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} stays open by "
+                f"{gaps.max():.3f} m, and MuJoCo cannot hold it: move the links so that its ends meet, and leave its joints without motors"
             )
 
     def _efforts(self) -> dict[str, float]:

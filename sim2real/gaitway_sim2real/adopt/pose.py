@@ -142,7 +142,8 @@ def _one_leg(tree: Tree, stance: Stance, leg: Leg, ratio: float, shift: float, f
             )
         return np.concatenate(parts)
 
-    rng, best = np.random.default_rng(0), (np.inf, {})
+    rng = np.random.default_rng(0)
+    best: tuple[float, dict[str, float]] = np.inf, {}
     begun = dict(stance.pose)
     for attempt in range(STARTS):
         spread = 0.0 if attempt == 0 else 1.2

@@ -168,16 +168,12 @@ def begun(tree: Tree, pose: Mapping[str, float]) -> Tree:
             at = link.position + (link.rotation - turned) @ joint.position
             link = replace(link, rotation=turned, position=at, joints=(replace(joint, ref=pose[joint.name]),))
         links.append(link)
-    loops = [
-        replace(
-            loop,
-            coefficients=loop.coefficients
-            + [tree.joints[name].ref - pose.get(name, tree.joints[name].ref), 0, 0, 0, 0],
-        )
-        if loop.points is None and (name := loop.names[0])
-        else loop
-        for loop in tree.loops
-    ]
+    loops = []
+    for loop in tree.loops:
+        if loop.points is None and (name := loop.names[0]) in pose:
+            shift = np.array([tree.joints[name].ref - pose[name], 0.0, 0.0, 0.0, 0.0])
+            loop = replace(loop, coefficients=loop.coefficients + shift)
+        loops.append(loop)
     return replace(tree, links=tuple(links), loops=tuple(loops))
 
 

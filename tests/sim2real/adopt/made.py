@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 LEG = """
@@ -95,18 +96,15 @@ LINKED = """
  </body></body>"""
 
 
-def linked_dog(gap: float = 0.0) -> str:  # the ends of its loops are that far apart, if at all [m]
-    """Four legs whose knees are moved by cranks at the hips and rods parallel to the thighs."""
+def linked_dog(gap: float = 0.0) -> str:
+    """Four legs whose knees are moved by cranks at the hips, and rods; with ``gap`` [m] a loop that cannot close."""
     legs = (("FL", 0.2, 0.1), ("FR", 0.2, -0.1), ("RL", -0.2, 0.1), ("RR", -0.2, -0.1))
     parts = "".join(LINKED.format(leg=leg, x=x, y=y) for leg, x, y in legs)
     loops = "".join(f'<connect body1="{leg}_rod" body2="{leg}_shank" anchor="0 0 -.2"/>' for leg, _, _ in legs)
     if gap:
-        ends = '<site name="a" pos="0 {gap} 0"/>', '<site name="b"/>'
-        parts = parts.replace('<body name="FL_rod" pos=".05 0 0">', f'<body name="FL_rod" pos=".05 0 0">{ends[0]}', 1)
-        parts = parts.replace(
-            '<body name="FL_shank" pos="0 0 -.2">', f'<body name="FL_shank" pos="0 0 -.2">{ends[1]}', 1
-        )
+        for body, site in (("FL_rod", f'<site name="a" pos="0 {gap} 0"/>'), ("FL_shank", '<site name="b"/>')):
+            head = re.search(rf'<body name="{body}"[^>]*>', parts)[0]
+            parts = parts.replace(head, head + site)
         loops += '<connect site1="a" site2="b"/>'
-        parts = parts.replace("{gap}", f"{gap}")
     joints = tuple(f"{leg}_{joint}" for leg, _, _ in legs for joint in ("hip", "motor"))
     return robot(parts, joints=joints, end=f"<equality>{loops}</equality>")
