@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -113,7 +115,7 @@ def _check_names(out: Path, name: str) -> None:
         raise UserError(
             f"--out {out}: the folder is a Python package, so name it in letters, digits and _, like my_robot"
         )
-    if out.name in ("gaitway", "numpy", "torch", "mujoco") or out.name.startswith("gaitway_"):
+    if out.name in sys.stdlib_module_names or importlib.util.find_spec(out.name) is not None:
         raise UserError(f"--out {out}: Python has a package {out.name!r}: choose another name")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise UserError(f"--name {name}: write it in letters, digits, - and _, like my-robot")
@@ -212,7 +214,8 @@ class _Adoption:
             loop = self.tree.loops[int(np.searchsorted(np.cumsum(sizes), gaps.argmax(), side="right"))]
             raise AdoptError(
                 f"{self.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} stays open by "
-                f"{gaps.max():.3f} m, and MuJoCo cannot hold it: move the links so that its ends meet, and leave its joints without motors"
+                f"{gaps.max():.3f} m, and MuJoCo cannot hold it: move the links so that its ends meet, and leave its "
+                "joints without motors"
             )
 
     def _efforts(self) -> dict[str, float]:

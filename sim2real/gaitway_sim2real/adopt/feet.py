@@ -61,8 +61,8 @@ def find_feet(tree: Tree, names: Sequence[str] = ()) -> tuple[list[Foot], float,
     if len(found) not in COUNTS:
         others = ", ".join(end.name for end in ends if end not in found) or "none"
         raise AdoptError(
-            f"{tree.path}: {len(found)} limbs reach the ground ({listed}; others: {others}), and a robot here walks on "
-            "two, four or six: name its feet with --feet A,B,..."
+            f"{tree.path}: feet found: {len(found)} ({listed}; other limbs: {others}), and a robot here walks on two, "
+            "four or six: name its feet with --feet A,B,..."
         )
     size = top - lowest if not sprawled else reach
     feet = [_foot(stance, end, size, sprawled) for end in found]

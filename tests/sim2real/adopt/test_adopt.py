@@ -166,7 +166,7 @@ OTHER = '<body name="cat" pos="1 0 1"><geom size=".1"/><body><joint/><geom size=
         (robot(WHEELS), ("'w0'", "wheel", "'j0'")),
         (dog().replace('axis="1 0 0" range="-0.8 0.8"', 'type="ball"', 1), ("'FL_hip_joint'", "axis")),
         (dog().replace('size=".2 .08 .05"', 'size=".2 .08 .4"'), ("'base'", "--pose")),
-        (robot('<body name="tail"><joint/><geom size=".05" pos="-.3 0 0" mass="1"/></body>'), ("1 limb", "--feet")),
+        (robot('<body name="tail"><joint/><geom size=".05" pos="-.3 0 0" mass="1"/></body>'), ("tail", "--feet")),
         (robot(""), ("no hinge",)),
         (dog().replace('mass=".2"', 'mass="0"', 1).replace('mass=".05"', 'mass="0"', 1), ("FL_shank", "<inertial>")),
     ],
