@@ -19,6 +19,7 @@ Array = np.ndarray
 _TYPE = mujoco.mjtJoint
 SCALAR = (int(_TYPE.mjJNT_HINGE), int(_TYPE.mjJNT_SLIDE))
 WIRED = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+UPRIGHT = 0.95
 FASTEST = 100.0
 """Speed of a joint that no file means [rad/s]."""
 ENDLESS = 9.4248
@@ -290,7 +291,9 @@ class _Reader:
     def frame(self, body: int) -> tuple[Array, Array]:
         """Position and rotation of a body; the base faces as the file's first link."""
         if self.owner[body] == self.top and body == self.base:
-            return self.data.xpos[body].copy(), self.data.xmat[self.top].reshape(3, 3) @ self.facing
+            own = self.data.xmat[self.top].reshape(3, 3)
+            upright = own[2, 2] > UPRIGHT  # else the link has other axes than the robot, as in a model with y up
+            return self.data.xpos[body].copy(), (own if upright else np.eye(3)) @ self.facing
         return self.data.xpos[body].copy(), self.data.xmat[body].reshape(3, 3).copy()
 
     def tree(self, notes: tuple[str, ...]) -> Tree:

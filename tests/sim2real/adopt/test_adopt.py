@@ -148,6 +148,16 @@ def test_what_the_user_says_counts(tmp_path):
     assert (laws["RR_knee_joint"].stiffness, laws["RR_knee_joint"].damping) == (30.0, 1.0)
 
 
+def test_a_base_whose_own_z_is_not_up_gets_the_files_axes(tmp_path):
+    parts = dog().replace('<body name="base" pos="0 0 0.5">', '<body name="base" pos="0 0 .5" euler="1.570796 0 0">', 1)
+    turned = parts.replace('type="box" size=".2 .08 .05"', 'type="box" size=".2 .05 .08"')
+    for y in (0.07, -0.07):  # each hip turns back what the base is turned
+        for x in (0.2, -0.2):
+            turned = turned.replace(f'pos="{x} {y} 0">', f'pos="{x} 0 {-y}" euler="-1.570796 0 0">')
+    found, _ = adopted(tmp_path, written(tmp_path, turned))
+    assert list(found.mirrors) == ["left-right", "front-back"] and not stands(found)[1]
+
+
 WHEEL = """<body name="w{n}" pos="{x} {y} -.1"><joint name="j{n}" axis="0 1 0"/>
 <geom type="cylinder" size=".06 .02" euler="1.5708 0 0" mass=".5"/></body>"""
 WHEELS = "".join(
