@@ -304,7 +304,7 @@ class _Adoption:
             self.stance.put(found)
             torques, missed = self.stance.torques(pose.supports(self.stance, self.feet))
             weak = pose.lacking(torques, self.efforts)
-            if weak is None:
+            if weak is None and missed < UNBALANCED:
                 break
         if weak is not None:
             raise AdoptError(

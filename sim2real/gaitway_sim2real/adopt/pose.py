@@ -214,7 +214,8 @@ def supports(stance: Stance, feet: Sequence[Foot]) -> list[tuple[str, Array]]:
             found.append((foot.link, stance.place(foot.link, foot.sole)))
             continue
         cloud = stance.place(foot.link, all_points(foot.shapes))
-        low = cloud[cloud[:, 2] < cloud[:, 2].min() + 0.01]
+        slope = 0.12 * float(np.ptp(cloud[:, :2], 0).max())  # of a sole that no ankle levels
+        low = cloud[cloud[:, 2] < cloud[:, 2].min() + 0.01 + slope]
         ends = [(low @ way).argmax() for way in np.array([[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]])]
         found += [(foot.link, low[end]) for end in ends]
     return found
