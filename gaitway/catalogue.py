@@ -122,6 +122,7 @@ LOGGERS = {name: Entry((name,), ("loggers",)) for name in ("wandb", "mlflow")}
 PLAY = Entry(("mujoco", "viser", "imageio_ffmpeg"), ("mujoco",))
 
 COMMANDS: dict[str, tuple[Entry, ...]] = {
+    "adopt": (WORLDS["mujoco"],),
     "train": (WORLDS["mujoco"], AGENTS["ppo"]),
     "compare": (COMPARE,),
     "demo": (PLAY,),

@@ -53,6 +53,7 @@ COMMANDS = (
     "pull",
     "push",
     "convert",
+    "adopt",
     "record",
     "diagnose",
     "run",
@@ -131,6 +132,7 @@ def _run(argv: Sequence[str] | None) -> int:
         args = parse(argv)
         if works_on := args.works_on:
             work_on()
+        name_folder(args)
         trust_named(args)
         from .backends.table import make_way
 
@@ -157,6 +159,23 @@ def _shown(message: str) -> str:
     from gaitway_files.reading import printable
 
     return "\n  ".join(printable(line) for line in message.splitlines())
+
+
+def name_folder(args: argparse.Namespace) -> None:
+    """Where the task of a training is the folder of a robot's package, take its task BLIND, with the preset cpu."""
+    from pathlib import Path
+
+    task = getattr(args, "task", None) or ""
+    if (
+        args.command == "train"
+        and task
+        and (Path(task) / "tasks.py").is_file()
+        and (Path(task) / "__init__.py").is_file()
+    ):
+        from gaitway_files.trust import trust_folder
+
+        args.task = f"{trust_folder(Path(task))}.tasks:BLIND"
+        args.preset = args.preset or "cpu"
 
 
 def trust_named(args: argparse.Namespace) -> None:

@@ -83,7 +83,7 @@ def _image_feet(robot: Robot, name: str, mirror: Mirror) -> list[int]:
     swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     images = []
     for foot in robot.foot_names:
-        prefix = next((p for p in swap if foot.startswith(p)), "")
+        prefix = max((p for p in swap if foot.startswith(p)), key=len, default="")
         image = swap.get(prefix, "") + foot[len(prefix) :]
         if image not in robot.foot_names:
             raise UserError(f"robot {robot.name!r}, mirror {name!r}: the image of {foot} would be {image}, not a foot")

@@ -50,7 +50,7 @@ class Mujoco(Backend):
         yield f"{out}: {model.nbody - 1} bodies, {joints} joints, {model.body_mass.sum():.6g} kg"
         if is_urdf(source):
             yield "left out: visual shapes, velocity limits, elements of other programs"
-        yield "next: the robot's facts and a task, as docs/your_robot.md tells"
+        yield "next: the robot's facts and a task, which gaitway adopt makes, or docs/your_robot.md tells"
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         if not continued and config.preset in (None, "isaaclab3"):

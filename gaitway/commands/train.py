@@ -30,6 +30,7 @@ examples:
   gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
   torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
+  gaitway train my_robot --out runs/mine                      # the folder that 'gaitway adopt' wrote
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
   gaitway train cartpole --logger wandb,mlflow
@@ -68,7 +69,8 @@ WORKS_ON = True
 def add_options(parser: common.Parser) -> None:
     parser.option(
         "task",
-        "robot task (also MODULE:OBJECT), language task or file of texts, Gymnasium environment (also gym:ID) or "
+        "robot task (also MODULE:OBJECT, or the folder of 'gaitway adopt'), language task or file of "
+        "texts, Gymnasium environment (also gym:ID) or "
         "Atari game; 'gaitway list tasks' shows them",
     )
     parser.option("settings key=value", "change a setting, e.g. num_envs=512", nargs="*")

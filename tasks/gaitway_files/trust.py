@@ -32,6 +32,8 @@ BROUGHT = ("run.json", "contract.yaml")
 """Files of run folders and bundles, whose modules are never imported."""
 
 _trusted: set[str] = set()
+_named_folders: set[Path] = set()
+"""Packages that the user named by their folder, and that Python would not find again without that."""
 _added: set[str] = set()
 """Folders that a module was looked for in, and that no program is installed in."""
 
@@ -156,6 +158,32 @@ def object_named(name: str) -> Any:
     return getattr(module, attribute)
 
 
+def trust_folder(folder: Path) -> str:
+    """Trust and import the package in ``folder``, which the user named; returns its name.
+
+    Raises :class:`UserError` if it is no package, or if Python has another one of its name.
+    """
+    folder = Path(os.path.abspath(folder))
+    name = folder.name
+    if not name.isidentifier():
+        raise UserError(f"{folder}: a package's folder is named in letters, digits and _: rename it")
+    trust(name)
+    with _here_too():
+        places = _places(name)
+    if places and folder.resolve() not in places and (folder / "__init__.py").resolve() not in places:
+        raise UserError(f"{folder}: Python has another package {name!r}, in {places[0]}: rename the folder")
+    if not places:
+        _named_folders.add(folder.resolve())
+    sys.path.insert(0, str(folder.parent))
+    try:
+        import_trusted(name, str(folder))
+    except ImportError as error:
+        raise UserError(f"{folder}: cannot import it: {error}") from None
+    finally:
+        sys.path.remove(str(folder.parent))
+    return name
+
+
 PACKAGE = "package:"
 
 
@@ -166,7 +194,7 @@ def packaged(path: Path) -> str | None:
         if not (folder / "__init__.py").is_file():
             break
         top = folder
-    if top is None:
+    if top is None or top.resolve() in _named_folders:
         return None
     with _here_too():
         return f"{PACKAGE}{path.relative_to(top.parent).as_posix()}" if top.resolve() in _places(top.name) else None

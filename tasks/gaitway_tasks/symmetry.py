@@ -45,7 +45,7 @@ def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
     swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     perm, sign = [], []
     for name in robot.joint_names:
-        prefix = next((p for p in swap if name.startswith(p)), None)
+        prefix = max((p for p in swap if name.startswith(p)), key=len, default=None)
         image = name if prefix is None else swap[prefix] + name[len(prefix) :]
         if image not in robot.joint_names:
             raise UserError(f"mirror of joint {name!r} is {image!r}, which robot {robot.name!r} does not have")

@@ -116,9 +116,9 @@ def _check_gaitway(words: list[str]) -> None:
 
 
 def resolved(args: argparse.Namespace) -> object:
-    """The configuration of a ``gaitway train``. Files of the reader's own are left out."""
+    """The configuration of a ``gaitway train``. Files and folders of the reader's own are left out."""
     cli.trust_named(args)
-    if args.task.endswith(".jsonl"):
+    if args.task.endswith(".jsonl") or args.task == "my_robot":
         return None
     order = order_of(args)
     preset = preset_of(order)

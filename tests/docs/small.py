@@ -24,6 +24,8 @@ NOT_HERE = (
     (r"gaitway rehearse", "takes minutes; tests/gaitway/commands/test_rehearse.py runs parts of it"),
     (r"gaitway replay log\.csv", "needs a log of somebody's; tests/sim2real/logs/test_logs.py makes some"),
     (r"gaitway convert robot\.urdf", "needs somebody's robot; tests/gaitway/commands/test_convert.py makes some"),
+    (r"gaitway adopt robot\.(urdf|xml)", "needs somebody's robot; tests/gaitway/commands/test_adopt.py makes one"),
+    (r"gaitway train my_robot", "needs an adopted robot; tests/gaitway/commands/test_adopt.py trains one"),
     (r"gaitway compare sb3_logs", "needs logs of another program; tests/gaitway/compare/test_foreign.py makes some"),
     (r"gaitway identify", "takes half a minute; tests/gaitway/commands/test_identify.py does it"),
     (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),

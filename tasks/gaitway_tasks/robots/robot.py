@@ -59,8 +59,8 @@ ActuatorLaw = ImplicitPD | DCMotor
 class Mirror:
     """One reflection of the robot: how it permutes and flips joints, and which base axis it reverses.
 
-    ``axis`` is "y" for left-right and "x" for front-back. ``pairs`` maps name prefixes onto each other and ``flip``
-    lists the name suffixes of the joints whose sign changes.
+    ``axis`` is "y" for left-right and "x" for front-back. ``pairs`` maps name prefixes onto each other, of which the
+    longest counts, so whole names are allowed. ``flip`` lists the name suffixes of the joints whose sign changes.
     """
 
     axis: str

@@ -77,8 +77,11 @@ def is_urdf(path: Path) -> bool:
     return names_a_urdf(path, read_bytes(path, MODEL_BYTES)) if path.is_file() else path.suffix.lower() == ".urdf"
 
 
-def read_spec(path: Path) -> mujoco.MjSpec:
+def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
     """The robot of an MJCF, or of a URDF with its first link free to move.
+
+    With ``mended``, two faults are mended and told in it: shapes whose meshes are missing, or are no meshes that
+    MuJoCo reads, are left out, and moments of inertia that no body has become the nearest ones that a body can have.
 
     A URDF's links that are fixed to others stay bodies, and have the mass that the file gives them. Meshes called
     ``package://NAME/...`` are looked for beside the file and above it. Raises :class:`SourceError` for what MuJoCo
@@ -91,6 +94,8 @@ def read_spec(path: Path) -> mujoco.MjSpec:
     if path.is_file() and _XACRO.search(without_comments(read_bytes(path, MODEL_BYTES), path)):
         raise SourceError(f"{path} is a xacro, of which ROS makes a URDF: ros2 run xacro xacro {path} > robot.urdf")
     spec = load_spec(path, urdf=True)
+    if mended is not None:
+        _drop_lost(spec, path, mended)
     if not is_urdf(path):
         return spec
     spec.compiler.fusestatic = False
@@ -105,13 +110,16 @@ def read_spec(path: Path) -> mujoco.MjSpec:
     for name, inertial in urdf_inertials(path).items():
         moments = inertial.principal()[0]
         rounding = max(TOLERANCE * moments[2], SPECK * abs(inertial.mass))
-        if inertial.mass < 0.0 or moments[0] < -rounding or moments[0] + moments[1] < moments[2] - rounding:
+        unreal = moments[0] < -rounding or moments[0] + moments[1] < moments[2] - rounding
+        if unreal and inertial.mass >= 0.0 and mended is not None:
+            mended.append(f"link {name!r} has moments of inertia that no body has: the largest is lowered")
+        elif inertial.mass < 0.0 or unreal:
             raise SourceError(
                 f"{path}: link {name!r} has {inertial.mass:g} kg and the principal moments "
                 f"{', '.join(f'{moment:.4g}' for moment in moments)} kg m^2, which no body has: none may be negative, "
                 "nor one of them larger than the two others together"
             )
-        if (moments[0] <= rounding or inertial.mass <= DUMMY) and (body := spec.body(name)) is not None:
+        if (unreal or moments[0] <= rounding or inertial.mass <= DUMMY) and (body := spec.body(name)) is not None:
             _write_principal(body, inertial)
     for body in spec.bodies[1:]:
         if body.joints and not any(each.explicitinertial and each.mass > 0.0 for each in _fixed_to(body)):
@@ -122,14 +130,38 @@ def read_spec(path: Path) -> mujoco.MjSpec:
     return spec
 
 
+def _drop_lost(spec: mujoco.MjSpec, path: Path, mended: list[str]) -> None:
+    """Delete the shapes whose meshes cannot be read."""
+
+    from .mjcf import MESHES
+
+    folder = path.absolute().parent / spec.meshdir
+    for mesh in list(spec.meshes):
+        try:
+            file = folder / (_found(path, mesh.file) if is_urdf(path) else mesh.file)
+        except SourceError:
+            file = folder / mesh.file
+        if not mesh.file or (file.is_file() and file.suffix.lower() in MESHES):
+            continue
+        name = mesh.name or Path(mesh.file).stem
+        shapes = [geom for geom in spec.geoms if geom.meshname == name]
+        links = ", ".join(dict.fromkeys(geom.parent.name for geom in shapes))
+        mended.append(f"mesh {Path(mesh.file).name} is not there, or is no mesh that MuJoCo reads: left out of {links}")
+        for geom in shapes:
+            spec.delete(geom)
+        spec.delete(mesh)
+
+
 def _write_principal(body: mujoco.MjsBody, inertial: Inertial) -> None:
     """Give a body the inertia that it has but for rounding, or as a mere frame, which MuJoCo may refuse to read."""
     import mujoco
 
     moments, axes = inertial.principal()
+    moments = np.maximum(moments, 0.0)
+    moments[2] = min(moments[2], moments[0] + moments[1])
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, axes.flatten())
-    body.inertia, body.iquat = np.maximum(moments, 0.0), quat
+    body.inertia, body.iquat = moments, quat
     body.fullinertia, body.ialt.type = [math.nan, *[0.0] * 5], mujoco.mjtOrientation.mjORIENTATION_QUAT
 
 

@@ -1,0 +1,109 @@
+"""The files of an adopted robot: its model, and a package as a person would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from ..mujoco.shapes import Shape
+from .shapes import TYPES
+from .tree import Array, Foot, Link, Tree, total
+
+FRICTION = (0.8, 0.02, 0.01)
+TINY = 1e-7
+
+
+def build(
+    tree: Tree, shapes: Mapping[str, Sequence[Shape]], feet: Sequence[Foot], height: float = 0.0
+) -> mujoco.MjSpec:
+    """The tree as a model, with ``shapes`` {link or foot: shapes in its link's frame} and ``feet`` as bodies."""
+    spec = mujoco.MjSpec()
+    spec.compiler.degree, spec.compiler.autolimits = False, True
+    spec.option.timestep, spec.option.integrator = 0.005, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, 100.0
+    usual = spec.add_default("robot", spec.default).geom
+    usual.contype, usual.conaffinity, usual.condim, usual.mass = 0, 1, 3, 0.0
+    usual.friction, usual.solimp[:3], usual.rgba = FRICTION, [0.95, 0.99, 0.001], [0.55, 0.6, 0.65, 1.0]
+    bodies: dict[str, Any] = {}
+    own = {foot.link: foot for foot in feet if foot.own_body}
+    for link in tree.links:
+        above = spec.worldbody if link.parent is None else bodies[link.parent]
+        at = np.array([0.0, 0.0, height]) if link.parent is None else link.position
+        turn = np.eye(3) if link.parent is None else link.rotation
+        body = bodies[link.name] = above.add_body(name=link.name, pos=_tidy(at), quat=_quat(turn))
+        if link.parent is None:
+            body.add_freejoint(name="root")
+        _add_joints(body, link)
+        foot = own.get(link.name)
+        _set_inertial(body, link, foot)
+        _add_shapes(spec, body, link.name, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
+        if foot is not None:
+            end = body.add_body(name=foot.name, pos=_tidy(foot.position), quat=_quat(foot.rotation))
+            _set_inertial(end, link, foot, inside=True)
+            _add_shapes(spec, end, foot.name, shapes.get(foot.name, ()), foot.position, foot.rotation)
+    _close_loops(spec, tree, bodies)
+    return spec
+
+
+def _add_joints(body: Any, link: Link) -> None:
+    for joint in link.joints:
+        kind = mujoco.mjtJoint.mjJNT_SLIDE if joint.slide else mujoco.mjtJoint.mjJNT_HINGE
+        made = body.add_joint(name=joint.name, type=kind, pos=_tidy(joint.position), axis=_tidy(joint.axis))
+        if joint.limits is not None:
+            made.range, made.limited = joint.limits, 1
+        made.ref, made.springref = joint.ref, joint.springref
+        made.frictionloss, made.armature = joint.friction, joint.armature
+        for name, value in (("stiffness", joint.stiffness), ("damping", joint.damping)):
+            now = np.zeros_like(np.atleast_1d(getattr(made, name)), dtype=float)
+            now[0] = value
+            setattr(made, name, now if now.size > 1 else value)
+
+
+def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False) -> None:
+    moved = set() if foot is None else set(foot.frames)
+    part = total(frame.inertial for frame in link.frames if (frame.name in moved) == inside)
+    if inside and foot is not None:
+        part = part.moved(-foot.rotation.T @ foot.position, foot.rotation.T)
+    if part.mass <= 0.0:
+        return
+    moments, axes = part.principal()
+    moments[2] = min(moments[2], moments[0] + moments[1])
+    body.explicitinertial, body.mass, body.ipos = 1, part.mass, part.com
+    body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
+
+
+def _add_shapes(spec: mujoco.MjSpec, body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array) -> None:
+    for number, shape in enumerate(shapes):
+        usual = spec.find_default("robot")
+        made = body.add_geom(usual, name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])
+        made.size, made.pos = np.round(shape.size, 6), _tidy(turn.T @ (shape.position - at))
+        made.quat = _quat(turn.T @ shape.rotation)
+
+
+def _close_loops(spec: mujoco.MjSpec, tree: Tree, bodies: Mapping[str, Any]) -> None:
+    for number, loop in enumerate(tree.loops):
+        if loop.points is None:
+            made = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
+            made.name1, made.name2 = loop.names
+            made.data[:5] = loop.coefficients
+            continue
+        ends = [f"loop_{number}_{end}" for end in ("a", "b")]
+        for end, name, point in zip(ends, loop.names, loop.points, strict=True):
+            bodies[name].add_site(name=end, pos=point, size=[0.005, 0.0, 0.0])
+        made = spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE)
+        made.name1, made.name2 = ends
+        made.solref, made.solimp = [0.01, 1.0], [0.99, 0.999, 0.001, 0.5, 2.0]  # by default a light rod gives way by cm
+
+
+def _tidy(vector: Array) -> Array:
+    """Numbers of a vector without the dust of rotations."""
+    return np.where(np.abs(vector) < TINY, 0.0, np.round(vector, 9))
+
+
+def _quat(rotation: Array) -> Array:
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(rotation).ravel())
+    return _tidy(quat / np.linalg.norm(quat))
