@@ -14,7 +14,7 @@ from isaaclab.utils.math import wrap_to_pi
 from torch import Tensor
 
 from .compat import IsaacLabError, tensor
-from .world import world_of
+from .world import growth_of
 
 DRAWN = ("vel_command_b", "time_left", "heading_target", "is_heading_env", "is_standing_env")
 """The tensors that a draw fills."""
@@ -83,7 +83,7 @@ class VelocityCommand(IsaacUniformVelocityCommand):
             ranges = torch.tensor(ends, device=command.device)
             random = torch.rand(5, len(command), device=command.device)
             command = towards_ends(command, ranges, cfg.rel_ends, random)
-        if (level := world_of(self._env).growth) is not None:
+        if (level := growth_of(self._env)) is not None:
             random = torch.rand(len(command), device=command.device)
             command = grown(command, level, cfg.ranges.lin_vel_x[1], random)
         self.vel_command_b[env_ids] = (1.0 + cfg.margin) * command

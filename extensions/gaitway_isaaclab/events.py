@@ -12,7 +12,7 @@ from isaaclab.envs import mdp
 from isaaclab.managers import EventTermCfg, SceneEntityCfg
 
 from .compat import IsaacLabError
-from .world import world_of
+from .world import growth_of
 
 Params = Mapping[str, Any]
 
@@ -73,7 +73,7 @@ def _push(task: Task, given: Params) -> tuple[Callable[..., Any], dict[str, Any]
 
 def grown_push(env: Any, env_ids: Any, velocity_range: Mapping[str, tuple[float, float]]) -> None:
     """Isaac Lab's push, as large as the curriculum of the commands has let it grow."""
-    level = world_of(env).growth
+    level = growth_of(env)
     grown = 1.0 if level is None else float(level)
     mdp.push_by_setting_velocity(env, env_ids, {k: (grown * a, grown * b) for k, (a, b) in velocity_range.items()})
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from isaaclab.managers import ManagerTermBase
 
 from .world import world_of
 
@@ -37,6 +36,8 @@ def _function_of(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _class_of(ours: Any) -> type:
+    from isaaclab.managers import ManagerTermBase  # other terms are read without Isaac Lab
+
     class Term(ManagerTermBase):
         __doc__ = ours.__doc__
 

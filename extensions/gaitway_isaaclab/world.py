@@ -44,6 +44,12 @@ def world_of(env: Any) -> IsaacLabWorld:
     return world
 
 
+def growth_of(env: Any) -> Tensor | None:
+    """Growth of commands and pushes in ``env``, (); None unless a curriculum grows them."""
+    world: IsaacLabWorld | None = vars(env).get(WORLD)
+    return None if world is None else world.growth
+
+
 def index_of(kind: str, wanted: Sequence[str], found: Sequence[str], device: Any) -> Tensor | None:
     """Indices of the ``wanted`` names in ``found``, (len(wanted),), int64; None when both are the same list."""
     missing = [name for name in wanted if name not in found]

@@ -12,13 +12,15 @@ from gaitway_isaaclab.compat import IsaacLabError
 from gaitway_isaaclab.world import IsaacLabWorld, world_of
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
+from gaitway_tasks.mdp.curriculums import CommandGrowth
 from gaitway_tasks.mdp.events import randomize_action_delay
+from gaitway_tasks.mdp.rewards import track_mean_ang_vel_z_exp
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C
-from gaitway_tasks.spec import Event
+from gaitway_tasks.spec import Curriculum, Event, Reward
 from gpu_work import GpuWork
 from isaac_side import BODIES, JOINTS, TO_ISAAC, gaitway_env, isaac_env, layout
-from isaaclab.managers import ObservationManager, RewardManager, TerminationManager
+from isaaclab.managers import CurriculumManager, ObservationManager, RewardManager, TerminationManager
 from stock_tasks import STOCK, stock_cfg
 from tensor_world import TensorWorld, close
 
@@ -136,6 +138,60 @@ def _clean(group):
     from dataclasses import replace
 
     return replace(group, enable_corruption=False)
+
+
+# ---- terms with memory ------------------------------------------------------------------------------------------------
+
+
+def growing_cfg(n):
+    """ANYmal's flat task with commands and pushes that grow, and a reward of the mean yaw rate."""
+    command = {"command_name": "base_velocity"}
+    task = get_task(FLAT)
+    mean = Reward(func=track_mean_ang_vel_z_exp, weight=2.0, params={"std": 0.5, "time": 0.1, **command})
+    growth = Curriculum(func=CommandGrowth, params={"share": 0.5, "steps": 10, **command})
+    task = task.replace(rewards={"mean": mean}, curriculum={"growth": growth})
+    return gaitway_isaaclab.env_cfg(task, n, "cpu", asset="nucleus")
+
+
+def test_a_class_of_ours_is_a_term_of_isaac_lab_s_managers_with_memory_and_resets():
+    world, cfg = TensorWorld(ANYMAL_C, 4).randomize(0), growing_cfg(4)
+    manager = RewardManager(cfg.rewards, gaitway_env(world, cfg))
+    ours = track_mean_ang_vel_z_exp(None, world)
+    for step in range(6):
+        if step == 3:
+            manager.reset(torch.tensor([2]))
+            ours.reset(torch.tensor([2]))
+        expected = 2.0 * 0.02 * ours(world, 0.5, "base_velocity", 0.1)
+        close(manager.compute(0.02), expected)
+    manager.reset(None)
+    ours.reset(torch.arange(4))
+    close(manager.compute(0.02), 2.0 * 0.02 * ours(world, 0.5, "base_velocity", 0.1))
+
+
+def test_commands_and_pushes_grow_in_isaac_lab():
+    n = 2000
+    world, cfg = TensorWorld(ANYMAL_C, n).randomize(0), growing_cfg(n)
+    env = gaitway_env(world, cfg)
+    curriculum = CurriculumManager(cfg.curriculum, env)
+    command = cfg.commands.base_velocity
+    command.debug_vis, command.heading_command = False, False
+    generator = command.class_type(command, env)
+    generator._resample(torch.arange(n))
+    forwards, *small = generator.command.unbind(1)
+    assert forwards.min() >= 0.0 and all(part.abs().max() <= 0.2 + 1e-6 for part in small)
+    push = cfg.events.push_robot
+    push.func(env, torch.arange(n), **push.params)
+    close(env.scene["robot"].written["root_velocity"], env.scene["robot"].data.root_vel_w)
+    world.robot.root_lin_vel_b[:, :2] = world.commands["base_velocity"][:, :2]  # they go as they are told
+    for _ in range(200):
+        env.episode_length_buf += 1
+        curriculum.compute(torch.tensor([0]))
+    assert float(world_of(env).growth) == 1.0
+    generator._resample(torch.arange(n))
+    assert generator.command.min(0).values.max() < -0.9
+    push.func(env, torch.arange(n), **push.params)
+    pushed = env.scene["robot"].written["root_velocity"] - env.scene["robot"].data.root_vel_w
+    assert pushed[:, :2].abs().max() > 0.45
 
 
 # ---- actions ---------------------------------------------------------------------------------------------------------
