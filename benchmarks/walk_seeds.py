@@ -1,14 +1,15 @@
 """The verdicts of ``make walk`` with several seeds: how often does a training end with PASS, and after what effort?
 
-    python benchmarks/walk_seeds.py [--task velocity-flat-anymal-c-blind] [--seeds 0 1 2 3 4 5 6 7 8 9]
+    python benchmarks/walk_seeds.py [--task velocity-flat-anymal-c-blind ...] [--seeds 0 1 2 3 4 5 6 7 8 9]
         [--out runs/walk_seeds] [--again N] [key=value ...]
 
-Every seed is a walk of its own (``python -m gaitway.walk``), in OUT/seed<k>. The table is written to OUT/seeds.md after
-each seed. Started again, the script goes on where it stopped: a seed with a verdict is done. "B" is the CPU time of the
-training, trials included, in units of ``walk_cost.py``, measured just before each training. "Judged" are policies with
-a published verdict, and "first" is the first of these. "Errors" and "falls" are those on the command grid. With
-``--again N``, each final policy gets verdicts on N other draws (seeds 1 to N), and "again" is how many say PASS: of a
-policy that was chosen by luck few would.
+Every seed is a walk of its own (``python -m gaitway.walk``), in OUT/seed<k>, or of several tasks in OUT/TASK/seed<k>.
+The table is written to seeds.md beside them after each seed. Of several tasks, the first seed of each comes first.
+Started again, the script goes on where it stopped: a seed with a verdict is done. "B" is the CPU time of the training,
+trials included, in units of ``walk_cost.py``, measured just before each training. "Judged" are policies with a
+published verdict, and "first" is the first of these. "Errors" and "falls" are those on the command grid. With ``--again
+N``, each final policy gets verdicts on N other draws (seeds 1 to N), and "again" is how many say PASS: of a policy that
+was chosen by luck few would.
 """
 
 from __future__ import annotations
@@ -39,24 +40,25 @@ def main() -> None:
     from gaitway.walk import TASK
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default=TASK)
+    parser.add_argument("--task", nargs="+", default=[TASK])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--out", type=Path, default=Path("runs/walk_seeds"), help="folder of the run folders")
     parser.add_argument("--again", type=int, default=0, help="verdicts of each final policy on other draws")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the training")
     options = parser.parse_args()
     print(f"{machine()['processor']}, {machine()['cores']} cores, load {os.getloadavg()[0]:.1f}")
-    options.out.mkdir(parents=True, exist_ok=True)
+    outs = {task: options.out / task if len(options.task) > 1 else options.out for task in options.task}
     for seed in options.seeds:
-        folder = options.out / f"seed{seed}"
-        if not is_done(folder):
-            note_unit(options.out / f"seed{seed}.json")
-            walk = [sys.executable, "-m", "gaitway.walk", "--task", options.task]
-            if code := subprocess.run([*walk, "--out", folder, "--seed", str(seed), *options.settings]).returncode:
-                raise SystemExit(code)
-        judge_again(folder, options.again)
-        table = written(options.out, options.seeds)
-    print(f"\n{table}\n\nin {options.out / 'seeds.md'}")
+        for task, out in outs.items():
+            out.mkdir(parents=True, exist_ok=True)
+            folder = out / f"seed{seed}"
+            if not is_done(folder):
+                note_unit(out / f"seed{seed}.json")
+                walk = [sys.executable, "-m", "gaitway.walk", "--task", task]
+                if code := subprocess.run([*walk, "--out", folder, "--seed", str(seed), *options.settings]).returncode:
+                    raise SystemExit(code)
+            judge_again(folder, options.again)
+            print(f"\n{task}\n{written(out, options.seeds)}\n\nin {out / 'seeds.md'}", flush=True)
 
 
 def is_done(folder: Path) -> bool:
