@@ -52,7 +52,8 @@ class UniformVelocityCommand(Command):
     it no faster than this. Training is harder: there commands jump. None does not limit them. So are ``rel_ends``, the
     share of commands each of whose speeds is 0 or 80 to 100 % of an end of its range, and ``margin``: training draws
     from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows what it
-    is then asked.
+    is then asked. With ``ramp``, commands in training change no faster than ``acceleration`` either, and an episode
+    begins at rest.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
@@ -62,6 +63,7 @@ class UniformVelocityCommand(Command):
     rel_ends: float = 0.0
     margin: float = 0.0
     acceleration: tuple[float, float, float] | None = None
+    ramp: bool = False
     heading_command: bool = True
     heading_control_stiffness: float = 0.5
     lin_vel_x: tuple[float, float] = (-1.0, 1.0)
@@ -69,6 +71,13 @@ class UniformVelocityCommand(Command):
     ang_vel_z: tuple[float, float] = (-1.0, 1.0)
     heading: tuple[float, float] = (-3.141592653589793, 3.141592653589793)
     mirror: ClassVar[str] = "planar_twist"
+
+    def __post_init__(self) -> None:
+        if self.ramp and (self.acceleration is None or self.heading_command):
+            raise UserError(
+                "ramp: commands follow what was drawn at a limited acceleration, so it needs acceleration, and "
+                "heading_command false"
+            )
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         return {name: getattr(self, name) for name in TWIST}
@@ -97,7 +106,7 @@ class UniformVelocityCommand(Command):
 class VelocityCommandGenerator(CommandSampler):
     """State of one velocity command: the command (N, 3), its timers, headings and standing flags."""
 
-    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing")
+    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing", "asked")
 
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         super().__init__(cfg, world, generator)
@@ -105,6 +114,8 @@ class VelocityCommandGenerator(CommandSampler):
         self.heading_target = torch.zeros(n, device=world.device)
         self.is_heading = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
+        self.asked = torch.zeros_like(self.command) if cfg.ramp else self.command
+        """The commands that were drawn, (N, 3)."""
         self.speeds = cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z
         self.drawn = cfg.resampling_time_range, *self.speeds, cfg.heading
         """Ranges of what is drawn: time, speeds and heading."""
@@ -123,7 +134,7 @@ class VelocityCommandGenerator(CommandSampler):
             random = torch.rand(n, generator=self.generator, device=self.command.device)
             command = grown(command, level, cfg.lin_vel_x[1], random)
         self.time_left.index_copy_(0, env_ids, drawn[0])
-        self.command.index_copy_(0, env_ids, (1.0 + cfg.margin) * command)
+        self.asked.index_copy_(0, env_ids, (1.0 + cfg.margin) * command)
         self.heading_target.index_copy_(0, env_ids, drawn[4])
         if cfg.heading_command:
             self.is_heading.index_copy_(0, env_ids, r[5] <= cfg.rel_heading_envs)
@@ -135,4 +146,12 @@ class VelocityCommandGenerator(CommandSampler):
             error = wrap_to_pi(self.heading_target - yaw_of(self.world.robot.root_quat_wxyz))
             rate = (self.cfg.heading_control_stiffness * error).clamp(*self.cfg.ang_vel_z)
             self.command[:, 2] = torch.where(self.is_heading, rate, self.command[:, 2])
-        self.command.masked_fill_(self.is_standing[:, None], 0.0)
+        self.asked.masked_fill_(self.is_standing[:, None], 0.0)
+
+    def step(self, dt: float) -> None:
+        super().step(dt)
+        if self.cfg.ramp:
+            assert self.cfg.acceleration is not None
+            most = dt * indices.row(self.cfg.acceleration, self.command.device)
+            self.command += (self.asked - self.command).clamp(-most, most)
+            self.command.masked_fill_((self.world.episode_step == 0)[:, None], 0.0)

@@ -53,6 +53,13 @@ def is_told_to_stand(world: World, command_name: str, threshold: float) -> Tenso
 
 
 @once
+def should_stand(world: World, command_name: str, threshold: float, still: float) -> Tensor:
+    """Mask (N,) of the robots that are told to stand, and that are no faster than ``still`` [m/s]."""
+    told = is_told_to_stand(world, command_name, threshold)
+    return told if math.isinf(still) else told & ~is_stepping(world, command_name, threshold, still)
+
+
+@once
 def is_stepping(world: World, command_name: str, threshold: float, still: float) -> Tensor:
     """Mask (N,) of the robots whose feet should follow the clock: commanded to move, or still moving.
 

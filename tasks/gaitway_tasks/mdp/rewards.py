@@ -4,6 +4,7 @@ Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_ga
 ``torque_limits`` legged_gym's.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -291,17 +292,24 @@ def stand_still_joint_deviation_l1(world: World, command_name: str, command_thre
     return joint_deviation_l1(world) * (world.command(command_name)[:, :2].norm(dim=1) < command_threshold)
 
 
-def stand_still_joint_vel_l1(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
-    """Sum of |qd| [rad/s], only while the command (vx, vy, yaw rate) is no longer than ``threshold``."""
-    return world.robot.joint_vel.abs().sum(1) * gait.is_told_to_stand(world, command_name, threshold)
+def stand_still_joint_vel_l1(
+    world: World, command_name: str, threshold: float = 0.1, still: float = math.inf
+) -> Tensor:
+    """Sum of |qd| [rad/s], only while the command (vx, vy, yaw rate) is no longer than ``threshold``.
+
+    It leaves robots alone that are faster than ``still`` [m/s]: on two legs, some have to step before they stand.
+    """
+    return world.robot.joint_vel.abs().sum(1) * gait.should_stand(world, command_name, threshold, still)
 
 
-def stand_still_action_rate_l2(world: World, command_name: str, threshold: float = 0.1) -> Tensor:
-    """Squared change of the actions, only while the command (vx, vy, yaw rate) is no longer than ``threshold``.
+def stand_still_action_rate_l2(
+    world: World, command_name: str, threshold: float = 0.1, still: float = math.inf
+) -> Tensor:
+    """Squared change of the actions, where :func:`stand_still_joint_vel_l1` looks.
 
     Exploration hides a tremble of the joints from a cost of their speed, but not from this one.
     """
-    return _action_rate(world) * gait.is_told_to_stand(world, command_name, threshold)
+    return _action_rate(world) * gait.should_stand(world, command_name, threshold, still)
 
 
 def is_alive(world: World) -> Tensor:
