@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from gaitway_files.errors import UserError
 from gaitway_tasks.math import quat_from_yaw
 from gaitway_tasks.mdp.commands import UniformVelocityCommand, VelocityCommandGenerator
 from gaitway_tasks.robots import ANYMAL_C
@@ -160,3 +161,33 @@ def test_state_is_complete_and_seeded():
     assert not torch.equal(first.command, other.command)
     tensors = {name for name, value in vars(first).items() if isinstance(value, torch.Tensor)}
     assert tensors == set(VelocityCommandGenerator.STATE)
+
+
+def test_a_ramp_follows_what_was_drawn_and_an_episode_begins_at_rest():
+    cfg = replace(CFG, heading_command=False, ramp=True, acceleration=(1.0, 0.5, 2.0), rel_standing_envs=0.2)
+    generator, world = make(cfg, 500)
+    generator.resample(torch.arange(500))
+    world.episode_step = torch.zeros(500, dtype=torch.int64)
+    generator.step(0.02)
+    assert not generator.command.any()
+    before = generator.command.clone()
+    for _ in range(40):
+        world.episode_step += 1
+        generator.step(0.02)
+        changed = (generator.command - before).abs().amax(0)
+        assert (changed <= torch.tensor([0.02, 0.01, 0.04]) + 1e-6).all()
+        before = generator.command.clone()
+    slow = generator.asked.abs() <= torch.tensor([0.8, 0.4, 1.6]) - 1e-3  # reached in 0.8 s
+    close(generator.command[slow], generator.asked[slow].numpy())
+    assert slow.any() and not slow.all()
+    assert 0.1 < (generator.asked == 0.0).all(1).float().mean() < 0.3  # who stands is asked for nothing
+    world.episode_step[7] = 0
+    generator.step(0.02)
+    assert not generator.command[7].any() and generator.command[8].any()
+    assert set(generator.state_dict()) >= {"asked", "command"}
+
+
+@pytest.mark.parametrize("wrong", [{"heading_command": True, "acceleration": (1.0, 1.0, 1.0)}, {"acceleration": None}])
+def test_a_ramp_needs_an_acceleration_and_no_heading(wrong):
+    with pytest.raises(UserError, match="ramp: .* needs acceleration, and heading_command false"):
+        replace(CFG, **{"heading_command": False, "ramp": True} | wrong)

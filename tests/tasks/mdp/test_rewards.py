@@ -206,3 +206,14 @@ def test_the_mean_yaw_rate_forgives_a_swing_but_no_bias(world):
     biased.reset(torch.tensor([0]))
     world.robot.root_ang_vel_b = torch.tensor([[0.0, 0.0, 0.4]])
     close(biased(world, **params), [1.0])  # a new episode begins at what it is told
+
+
+def test_a_robot_that_is_fast_may_step_before_it_stands(world):
+    command(world, 0.0, 0.0, 0.0)
+    world.robot.joint_vel = torch.full_like(world.robot.joint_vel, 0.5)
+    world.action, world.previous_action = world.action + 0.2, world.action
+    for speed, share in ((0.1, 1.0), (0.4, 0.0)):
+        world.robot.root_lin_vel_b = torch.tensor([[0.0, speed, 0.0]])
+        close(rewards.stand_still_joint_vel_l1(world, CMD, still=0.25), [share * 6.0])
+        close(rewards.stand_still_action_rate_l2(world, CMD, still=0.25), [share * 12 * 0.04])
+        close(rewards.stand_still_joint_vel_l1(world, CMD), [6.0])
