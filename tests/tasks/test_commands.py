@@ -187,7 +187,7 @@ def test_a_ramp_follows_what_was_drawn_and_an_episode_begins_at_rest():
     assert set(generator.state_dict()) >= {"asked", "command"}
 
 
-@pytest.mark.parametrize("wrong", [{"heading_command": True, "acceleration": (1.0, 1.0, 1.0)}, {"acceleration": None}])
+@pytest.mark.parametrize("wrong", [{"heading_command": True, "acceleration": 3 * (1.0,)}, {"acceleration": None}])
 def test_a_ramp_needs_an_acceleration_and_no_heading(wrong):
-    with pytest.raises(UserError, match="ramp: .* needs acceleration, and heading_command false"):
+    with pytest.raises(UserError, match=r"ramp: .* needs acceleration, and heading_command false"):
         replace(CFG, **{"heading_command": False, "ramp": True} | wrong)
