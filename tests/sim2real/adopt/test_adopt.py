@@ -11,14 +11,15 @@ import pytest
 from gaitway_files.errors import UserError
 from gaitway_mujoco.mirrors import verify_mirrors
 from gaitway_sim2real.adopt import gains, pose
-from gaitway_sim2real.adopt.adopt import Options, adopt, stands
+from gaitway_sim2real.adopt.adopt import Options, adopt
+from gaitway_sim2real.adopt.standing import stands
 from gaitway_sim2real.adopt.feet import find_feet
 from gaitway_sim2real.adopt.stance import Stance
-from gaitway_sim2real.adopt.tree import read_tree
+from gaitway_sim2real.adopt.reading import read_tree
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS, Robot
 from gaitway_tasks.robots.check import check_robot
 
-from .made import dog, human, linked_dog, robot, spider, written
+from adoptable_robots import dog, human, linked_dog, robot, spider, written
 
 
 def adopted(folder: Path, path: Path, **options) -> tuple[Robot, list[str]]:
@@ -62,12 +63,12 @@ def test_the_facts_of_anymal_c_come_back_from_its_model(tmp_path):
 def test_the_legs_gains_are_about_those_of_our_robots(name):
     """ANYmal's are those of the preset cpu, with which it is trained."""
     ours = ROBOTS[name]
-    tree = read_tree(ours.mjcf)
-    stance = Stance(tree)
-    legs = pose.legs_of(tree, stance, find_feet(tree)[0])
+    tree = read_tree(ours.mjcf, [])
+    stance = Stance(tree, find_feet(tree)[0])
+    legs = pose.find_legs(stance)
     stance.put(dict(zip(ours.joint_names, ours.default_joint_pos, strict=True)))
     efforts = {joint: law.effort_limit for joint, law in zip(ours.joint_names, ours.joint_actuators, strict=True)}
-    found, _ = gains.gains(tree, stance, legs, ours.joint_names, efforts, dict.fromkeys(ours.joint_names, 0.0))
+    found, _ = gains.find_gains(stance, legs, efforts, dict.fromkeys(ours.joint_names, 0.0))
     known = {joint: law.stiffness for joint, law in zip(ours.joint_names, ours.joint_actuators, strict=True)}
     for joint, gain in found.items():
         if gain.part == "leg":

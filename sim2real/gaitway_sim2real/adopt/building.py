@@ -1,4 +1,4 @@
-"""The files of an adopted robot: its model, and a package as a person would write it."""
+"""MuJoCo model of a tree."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from ..mujoco.shapes import Shape
-from .shapes import TYPES
+from ..mujoco.shapes import KINDS, Shape
 from .tree import Array, Foot, Link, Tree, total
 
+TYPES = {kind: geom for geom, kind in KINDS.items()}
 FRICTION = (0.8, 0.02, 0.01)
 TINY = 1e-7
 
@@ -30,20 +30,21 @@ def build(
     bodies: dict[str, Any] = {}
     own = {foot.link: foot for foot in feet if foot.own_body}
     for link in tree.links:
-        above = spec.worldbody if link.parent is None else bodies[link.parent]
-        at = np.array([0.0, 0.0, height]) if link.parent is None else link.position
-        turn = np.eye(3) if link.parent is None else link.rotation
-        body = bodies[link.name] = above.add_body(name=link.name, pos=_tidy(at), quat=_quat(turn))
         if link.parent is None:
+            body = spec.worldbody.add_body(name=link.name, pos=[0.0, 0.0, height])
             body.add_freejoint(name="root")
+        else:
+            above = bodies[link.parent]
+            body = above.add_body(name=link.name, pos=_tidy(link.position), quat=_quat(link.rotation))
+        bodies[link.name] = body
         _add_joints(body, link)
         foot = own.get(link.name)
         _set_inertial(body, link, foot)
-        _add_shapes(spec, body, link.name, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
+        _add_shapes(spec, body, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
         if foot is not None:
             end = body.add_body(name=foot.name, pos=_tidy(foot.position), quat=_quat(foot.rotation))
             _set_inertial(end, link, foot, inside=True)
-            _add_shapes(spec, end, foot.name, shapes.get(foot.name, ()), foot.position, foot.rotation)
+            _add_shapes(spec, end, shapes.get(foot.name, ()), foot.position, foot.rotation)
     _close_loops(spec, tree, bodies)
     return spec
 
@@ -54,31 +55,31 @@ def _add_joints(body: Any, link: Link) -> None:
         made = body.add_joint(name=joint.name, type=kind, pos=_tidy(joint.position), axis=_tidy(joint.axis))
         if joint.limits is not None:
             made.range, made.limited = joint.limits, 1
-        made.ref, made.springref = joint.ref, joint.springref
-        made.frictionloss, made.armature = joint.friction, joint.armature
-        for name, value in (("stiffness", joint.stiffness), ("damping", joint.damping)):
-            now = np.zeros_like(np.atleast_1d(getattr(made, name)), dtype=float)
-            now[0] = value
-            setattr(made, name, now if now.size > 1 else value)
+        for name in ("ref", "springref", "frictionloss", "armature"):
+            setattr(made, name, getattr(joint, name))
+        for name in ("stiffness", "damping"):  # a number in older MuJoCo, a polynomial in newer
+            values = np.zeros_like(np.atleast_1d(getattr(made, name)), dtype=float)
+            values[0] = getattr(joint, name)
+            setattr(made, name, values if values.size > 1 else values[0])
 
 
 def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False) -> None:
+    """Give ``body`` the mass of a link without its foot, or with ``inside`` the foot's alone."""
     moved = set() if foot is None else set(foot.frames)
     part = total(frame.inertial for frame in link.frames if (frame.name in moved) == inside)
     if inside and foot is not None:
         part = part.moved(-foot.rotation.T @ foot.position, foot.rotation.T)
-    if part.mass <= 0.0:
-        return
-    moments, axes = part.principal()
-    moments[2] = min(moments[2], moments[0] + moments[1])
-    body.explicitinertial, body.mass, body.ipos = 1, part.mass, part.com
-    body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
+    if part.mass > 0.0:
+        moments, axes = part.principal()
+        moments[2] = min(moments[2], moments[0] + moments[1])
+        body.explicitinertial, body.mass, body.ipos = 1, part.mass, part.com
+        body.inertia, body.iquat = np.maximum(moments, 0.0), _quat(axes)
 
 
-def _add_shapes(spec: mujoco.MjSpec, body: Any, name: str, shapes: Sequence[Shape], at: Array, turn: Array) -> None:
+def _add_shapes(spec: mujoco.MjSpec, body: Any, shapes: Sequence[Shape], at: Array, turn: Array) -> None:
     for number, shape in enumerate(shapes):
-        usual = spec.find_default("robot")
-        made = body.add_geom(usual, name=f"{name}_{number}" if number else name, type=TYPES[shape.kind])
+        name = f"{body.name}_{number}" if number else body.name
+        made = body.add_geom(spec.find_default("robot"), name=name, type=TYPES[shape.kind])
         made.size, made.pos = np.round(shape.size, 6), _tidy(turn.T @ (shape.position - at))
         made.quat = _quat(turn.T @ shape.rotation)
 
@@ -90,11 +91,10 @@ def _close_loops(spec: mujoco.MjSpec, tree: Tree, bodies: Mapping[str, Any]) -> 
             made.name1, made.name2 = loop.names
             made.data[:5] = loop.coefficients
             continue
-        ends = [f"loop_{number}_{end}" for end in ("a", "b")]
+        made = spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE)
+        made.name1, made.name2 = ends = [f"loop_{number}_{end}" for end in ("a", "b")]
         for end, name, point in zip(ends, loop.names, loop.points, strict=True):
             bodies[name].add_site(name=end, pos=point, size=[0.005, 0.0, 0.0])
-        made = spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE)
-        made.name1, made.name2 = ends
         made.solref, made.solimp = [0.01, 1.0], [0.99, 0.999, 0.001, 0.5, 2.0]  # by default a light rod gives way by cm
 
 

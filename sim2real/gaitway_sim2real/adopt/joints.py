@@ -1,0 +1,60 @@
+"""Joints of a robot: those that are held still, and the order of those that a policy commands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from gaitway_files.patterns import matches
+
+from .tree import Foot, Tree
+
+LIGHT = 0.005
+"""Share of the robot's mass below which a joint off the legs moves a finger."""
+
+
+def held_joints(
+    tree: Tree, feet: Sequence[Foot], pose: Mapping[str, float], hold: Sequence[str], move: Sequence[str],
+    notes: list[str],
+) -> dict[str, float]:  # fmt: skip
+    """Positions of joints that become rigid: arms of a robot on four feet, fingers, slides, followers.
+
+    ``pose`` are positions that the user gives, ``hold`` and ``move`` patterns of joints.
+    """
+    legs = {name for foot in feet for name in tree.limb(foot.link)}
+    followers = {loop.names[0] for loop in tree.loops if loop.points is None}
+    found: dict[str, list[str]] = {}
+    for link in tree.links:
+        light = tree.mass_below(link.name) < LIGHT * tree.mass
+        for joint in link.joints:
+            name, many = joint.name, len(feet) > 2
+            if _any(hold, name):
+                why = "as --hold says"
+            elif name in legs or _any(move, name):
+                continue
+            elif many and name in tree.driven:
+                why = "not of a leg, and a robot on four feet or more walks without them"
+            elif joint.slide or light or name in followers:
+                why = "fingers and slides: they move too little to matter for walking"
+            elif many and name not in tree.driven and joint.stiffness == 0.0:
+                why = "without a motor"
+            else:
+                continue
+            found.setdefault(why, []).append(name)
+    notes += [f"held still: {', '.join(names)} ({why}); --move REGEX moves them" for why, names in found.items()]
+    neutral = tree.neutral() | dict(pose)
+    return {name: neutral[name] for names in found.values() for name in names}
+
+
+def joint_order(tree: Tree, feet: Sequence[Foot], notes: list[str]) -> list[str]:
+    """Joints with motors: leg by leg, then the others as in the file."""
+    legs = [name for foot in feet for name in tree.limb(foot.link)]
+    names = list(dict.fromkeys(name for name in (*legs, *tree.joints) if name in tree.driven))
+    if passive := [name for name in tree.joints if name not in tree.driven]:
+        notes.append(f"without a motor: {', '.join(passive)}: they move, and no policy commands them")
+    if endless := [name for name in names if tree.joints[name].limits is None]:
+        notes.append(f"no limits: {', '.join(endless)}: three half turns each way")
+    return names
+
+
+def _any(patterns: Collection[str], name: str) -> bool:
+    return any(matches(pattern, name) for pattern in patterns)
