@@ -18,7 +18,6 @@ from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.check import check_robot
 
 from .building import build
-from .collision import collision_shapes
 from .feet import find_feet
 from .joints import held_joints, joint_order
 from .mirrors import Reflection, find_reflections
@@ -26,12 +25,12 @@ from .motors import find_efforts, with_rotors
 from .package import check_names, write_package
 from .pose import NO_STAND, find_legs, find_pose
 from .reading import read_tree
+from .shapes import collision_shapes, lowest
 from .stance import Stance
 from .standing import with_drives
 from .tree import AdoptError, Foot, Tree
 
-ENDLESS = 9.4248
-"""Limit of a joint without any: three half turns, as ANYbotics writes [rad]."""
+ENDLESS = 9.4248  # limit of a joint without any: three half turns, as ANYbotics writes [rad]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ def _robot(path: Path, model: Path, options: Options, prove: Callable[[Robot], N
     reflections = find_reflections(stance, size, notes)
     legs = find_legs(stance)
     pose = find_pose(stance, legs, reflections, efforts, options.pose, size, notes)
-    shapes = collision_shapes(stance, legs, size, notes)
+    shapes = collision_shapes(stance, [leg.joints[0] for leg in legs], size, notes)
     height, foot_height = _heights(stance)
     spec = build(stance.settled(), shapes, stance.feet, round(height, 4))
     spec.modelname = model.stem
@@ -88,7 +87,7 @@ def _robot(path: Path, model: Path, options: Options, prove: Callable[[Robot], N
         joint_names=tuple(joints),
         body_names=(*(link.name for link in tree.links), *(foot.name for foot in stance.feet if foot.own_body)),
         foot_names=tuple(foot.name for foot in stance.feet),
-        default_joint_pos=tuple(pose[name] for name in joints),
+        default_joint_pos=tuple(pose[name] + 0.0 for name in joints),
         joint_limits=tuple((round(low, 5), round(high, 5)) for low, high in limits),
         soft_joint_pos_limit_factor=0.9,
         init_height=start,
@@ -122,7 +121,7 @@ def _legged(path: Path, options: Options, notes: list[str]) -> tuple[Tree, list[
 
 def _heights(stance: Stance) -> tuple[float, float]:
     """Height of the base above the soles, and of the feet's origins above them [m]."""
-    low = [float(stance.cloud(foot)[:, 2].min()) for foot in stance.feet]
+    low = [lowest(stance, foot.link, foot.shapes) for foot in stance.feet]
     over = [stance.place(foot.link, foot.position)[2] for foot in stance.feet]
     return float(stance.place(stance.tree.base)[2]) - min(low), max(float(np.mean(over) - np.mean(low)), 0.0)
 

@@ -86,11 +86,6 @@ def _add_shapes(spec: mujoco.MjSpec, body: Any, shapes: Sequence[Shape], at: Arr
 
 def _close_loops(spec: mujoco.MjSpec, tree: Tree, bodies: Mapping[str, Any]) -> None:
     for number, loop in enumerate(tree.loops):
-        if loop.points is None:
-            made = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, objtype=mujoco.mjtObj.mjOBJ_JOINT)
-            made.name1, made.name2 = loop.names
-            made.data[:5] = loop.coefficients
-            continue
         made = spec.add_equality(type=mujoco.mjtEq.mjEQ_CONNECT, objtype=mujoco.mjtObj.mjOBJ_SITE)
         made.name1, made.name2 = ends = [f"loop_{number}_{end}" for end in ("a", "b")]
         for end, name, point in zip(ends, loop.names, loop.points, strict=True):

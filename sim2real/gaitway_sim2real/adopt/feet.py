@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,16 +15,11 @@ from .stance import Stance
 from .tree import AdoptError, Array, Foot, Frame, Link, Tree
 
 COUNTS = (2, 4, 6)
-LEVEL = 0.25
-"""Ends of limbs within this share of the robot's height of the lowest one are feet."""
-FLAT = 0.12
-"""Length of a sole, as a share of the robot's height, from which it is flat."""
-BAND = 0.02
-"""Points of a foot within this share of the robot's height of the lowest one are its sole."""
-ROUND = 0.12
-"""Difference of a wheel's radii that rounding explains."""
-SENSORS = ("imu", "camera", "sensor", "optical", "lidar")
-"""Words in names of fixed links that are no feet."""
+LEVEL = 0.25  # ends of limbs within this share of the robot's height of the lowest one are feet
+FLAT = 0.12  # length of a sole, as a share of the robot's height, from which it is flat
+BAND = 0.02  # points of a foot within this share of the robot's height of the lowest one are its sole
+ROUND = 0.12  # difference of a wheel's radii that rounding explains
+SENSORS = ("imu", "camera", "sensor", "optical", "lidar")  # words in names of fixed links that are no feet
 
 
 def find_feet(tree: Tree, names: Sequence[str] = ()) -> tuple[list[Foot], float, list[str]]:
@@ -90,21 +86,23 @@ def _foot(stance: Stance, link: Link, size: float, sprawled: bool) -> Foot:
     sole = cloud[depth >= depth.max() - BAND * size]
     axes = _axes(down, stance.turn(link.name)[0])
     low, high = (sole @ axes).min(0), (sole @ axes).max(0)
-    middle = axes @ np.array([*((low + high) / 2.0)[:2], -float(depth.max())])
     flat = bool((high - low)[:2].max() > FLAT * size) and not sprawled
-    shapes, note = frame.shapes, ""
+    ends = itertools.product(*zip(low[:2], high[:2], strict=True))
+    supports = np.array([axes @ [*end, -depth.max()] for end in ends])
+    middle, shapes, note = supports.mean(0), frame.shapes, ""
     if not flat:
+        supports = middle[None]
         shapes, note = _ball(frame, down, middle, float((high - low)[:2].min()), size)
     elif len(shapes) > 8 or any(each.kind == MESH for each in shapes):
         thick = sole if np.ptp(sole @ down) > 1e-3 else np.concatenate([sole, sole - 0.01 * down])
         shapes, note = (box_of(thick, axes),), "its sole becomes a box"
     foot = Foot(
         name=link.name, link=link.name, own_body=False, position=np.zeros(3), rotation=np.eye(3), frames=(),
-        sole=middle, flat=flat, shapes=shapes, note=note,
+        supports=supports, shapes=shapes, note=note,
     )  # fmt: skip
     if frame is not link.frames[0] and (not flat or float(np.linalg.norm(frame.position)) > 0.02 * size):
-        own = {"position": frame.position, "rotation": frame.rotation, "frames": (frame.name,)}
-        return replace(foot, name=frame.name, own_body=True, **own)
+        foot = replace(foot, name=frame.name, own_body=True, frames=(frame.name,))
+        return replace(foot, position=frame.position, rotation=frame.rotation)
     if not flat and float(np.linalg.norm(middle)) > 0.2 * size:
         note = f"{note}, and " * bool(note) + "bodies of their own at the ends of the last links"
         return replace(foot, name=f"{link.name}_foot", own_body=True, position=shapes[0].position, note=note)

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from gaitway_files.patterns import matches
 
-from .tree import Foot, Tree
+from .tree import AdoptError, Foot, Tree
 
-LIGHT = 0.005
-"""Share of the robot's mass below which a joint off the legs moves a finger."""
+LIGHT = 0.005  # share of the robot's mass below which a joint off the legs moves a finger
 
 
 def held_joints(
@@ -21,19 +20,25 @@ def held_joints(
     ``pose`` are positions that the user gives, ``hold`` and ``move`` patterns of joints.
     """
     legs = {name for foot in feet for name in tree.limb(foot.link)}
-    followers = {loop.names[0] for loop in tree.loops if loop.points is None}
     found: dict[str, list[str]] = {}
     for link in tree.links:
         light = tree.mass_below(link.name) < LIGHT * tree.mass
         for joint in link.joints:
             name, many = joint.name, len(feet) > 2
+            if name in tree.followers and name in legs:
+                raise AdoptError(
+                    f"{tree.path}: joint {name!r} of a leg follows another joint: write the rods that move it, or "
+                    "leave its <mimic> or <equality> out, so that it has a motor of its own"
+                )
             if _any(hold, name):
                 why = "as --hold says"
+            elif name in tree.followers:
+                why = "they follow other joints"
             elif name in legs or _any(move, name):
                 continue
             elif many and name in tree.driven:
                 why = "not of a leg, and a robot on four feet or more walks without them"
-            elif joint.slide or light or name in followers:
+            elif joint.slide or light:
                 why = "fingers and slides: they move too little to matter for walking"
             elif many and name not in tree.driven and joint.stiffness == 0.0:
                 why = "without a motor"

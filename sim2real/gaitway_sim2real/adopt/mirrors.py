@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from gaitway_tasks.robots import Mirror
 
-from .names import endings, prefix_pairs
-from .shapes import sphere
 from .stance import Stance
 from .tree import Array, Link, Tree
 
-PARALLEL = 0.999
-"""Least cosine between a joint's axis and its image's."""
-NEAR = 0.004
-"""Largest distance of a joint's axis from its image, as a share of the robot's height."""
-MASSES = 0.15
-"""Largest difference of two links' masses, as a share of the larger one."""
-KEPT = 0.7
-"""Least share of a joint's range that a mirror leaves."""
-MADE = 0.02
-"""Distance of a made foot from its image up to which it becomes the image [m]."""
+PARALLEL = 0.999  # least cosine between a joint's axis and its image's
+NEAR = 0.004  # largest distance of a joint's axis from its image, as a share of the robot's height
+MASSES = 0.15  # largest difference of two links' masses, as a share of the larger one
+KEPT = 0.7  # least share of a joint's range that a mirror leaves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +37,7 @@ class Reflection:
         names = {foot.link: foot.name for foot in stance.feet}
         images |= {name: names.get(self.links[link], name) for link, name in names.items()}
         flipped = [name for name in joint_names if self.joints[name][1] < 0.0]
-        return Mirror(axis=self.axis, pairs=prefix_pairs(images), flip=endings(flipped, joint_names))
+        return Mirror(axis=self.axis, pairs=_prefix_pairs(images), flip=endings(flipped, joint_names))
 
 
 class NoMirror(Exception):
@@ -52,7 +45,7 @@ class NoMirror(Exception):
 
 
 def find_reflections(stance: Stance, size: float, notes: list[str]) -> dict[str, Reflection]:
-    """Reflections by title; front-back only on four feet or more. Makes limits and made feet alike on both sides."""
+    """Reflections by title; front-back only on four feet or more. Makes limits alike on both sides."""
     found = {}
     for title, axis in (("left-right", "y"), ("front-back", "x"))[: 2 if len(stance.feet) > 2 else 1]:
         try:
@@ -61,8 +54,6 @@ def find_reflections(stance: Stance, size: float, notes: list[str]) -> dict[str,
         except NoMirror as reason:
             found.pop(title, None)
             notes.append(f"no mirror {title}: {reason}")
-        else:
-            _even_feet(stance, found[title])
     return found
 
 
@@ -126,19 +117,48 @@ def _narrowed(tree: Tree, found: Reflection) -> Tree:
     return tree.with_joints("limits", narrow)
 
 
-def _even_feet(stance: Stance, found: Reflection) -> None:
-    """Make balls at the ends of shanks, which are found from points, exact images of each other."""
-    flip = np.where(np.array(list("xyz")) == found.axis, -1.0, 1.0)
-    place = {foot.link: number for number, foot in enumerate(stance.feet)}
-    for number, foot in enumerate(stance.feet):
-        other = place.get(found.links[foot.link], number)
-        right = stance.feet[other]
-        if number >= other or not foot.own_body or foot.frames or right.frames:
-            continue
-        at, sole = (
-            stance.turn(right.link).T @ (flip * stance.place(foot.link, point) - stance.place(right.link))
-            for point in (foot.position, foot.sole)
-        )
-        if np.linalg.norm(at - right.position) < MADE:
-            ball = sphere(at, float(foot.shapes[0].size[0]))
-            stance.feet[other] = replace(right, position=at, sole=sole, shapes=(ball,))
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def endings(some: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Endings that all of ``some`` have and no others of ``names``; the shortest ones that begin a word."""
+    found: list[str] = []
+    for name in some:
+        if not name.endswith(tuple(found)):
+            starts = [k for k in range(len(name) - 1, 0, -1) if name[k] == "_"]
+            clear = (k for k in starts if all(each in some for each in names if each.endswith(name[k:])))
+            found.append(name[next(clear, 0) :])
+    return tuple(found)
+
+
+def _prefix_pairs(images: Mapping[str, str]) -> dict[str, str]:
+    """Pairs of prefixes that swap each name for its image, or pairs of whole names where prefixes cannot."""
+    pairs: dict[str, str] = {}
+    for name, image in images.items():
+        one, two = _prefixes(name, image)
+        if name != image and two not in pairs:
+            pairs.setdefault(one, two)
+    if any(_swapped(name, pairs) != image for name, image in images.items()):
+        pairs = {}
+        for name, image in images.items():
+            if name != image and image not in pairs:
+                pairs[name] = image
+        pairs |= {name: name for name, image in images.items() if name == image and _swapped(name, pairs) != name}
+    return pairs
+
+
+def _swapped(name: str, pairs: Mapping[str, str]) -> str:
+    swap = {**pairs, **{two: one for one, two in pairs.items()}}
+    prefix = max((each for each in swap if name.startswith(each)), key=len, default="")
+    return swap.get(prefix, "") + name[len(prefix) :]
+
+
+def _prefixes(name: str, image: str) -> tuple[str, str]:
+    """The differing beginnings of two names, up to the end of a word."""
+    same = 0
+    while same < min(len(name), len(image)) and name[-1 - same] == image[-1 - same]:
+        same += 1
+    rest = name[len(name) - same :]
+    word = re.match(r"[A-Za-z0-9]+(?=_)", rest) if rest[:1].islower() or "_" in rest else None
+    same -= len(word[0]) if word else 0
+    return name[: len(name) - same], image[: len(image) - same]

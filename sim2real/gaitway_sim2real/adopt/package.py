@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import pprint
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from gaitway_files.errors import NotDone, UserError
 from gaitway_files.writing import write_text
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.known import own
-from gaitway_tasks.robots.robot import ActuatorLaw
 
 from .standing import take_picture
 
@@ -28,11 +28,9 @@ from gaitway_tasks.velocity import blind, legged
 from . import ROBOT
 
 WALK = legged.flat(ROBOT)
-BLIND = blind(WALK)
-"""The same task from what a robot measures."""
+BLIND = blind(WALK)  # the same task from what a robot measures
 '''
-ROWS = """velocity_tasks("gaitway_tasks.velocity.legged:flat", blind=True, presets=("cpu", "sprint"))"""
-FACTS = '''"""{title}, made by gaitway adopt from {file}.
+FACTS = '''"""{name}, made by gaitway adopt from {file}.
 
 {notes}
 """
@@ -42,25 +40,14 @@ from pathlib import Path
 from gaitway_tasks.robots import {imports}, Robot, RobotDescription, velocity_tasks
 
 ROBOT = Robot(
-    name={name},
-    joint_names={joint_names},
-    body_names={body_names},
-    foot_names={foot_names},
-    default_joint_pos={default_joint_pos},
-    joint_limits={joint_limits},
-    soft_joint_pos_limit_factor={soft:g},
-    init_height={init_height!r},
-    foot_height={foot_height!r},
-    actuators={{{actuators}
-    }},
-    mjcf=Path(__file__).with_name({model}),
-    mirrors={{{mirrors}}},
+{fields}
+    mjcf=Path(__file__).with_name("{model}"),
 )
 
 DESCRIPTION = RobotDescription(
     robot=ROBOT,
-    title={name},
-    tasks={tasks},
+    title="{name}",
+    tasks=velocity_tasks("gaitway_tasks.velocity.legged:flat", blind=True, presets=("cpu", "sprint")),
 )
 '''
 
@@ -95,55 +82,27 @@ def write_package(folder: Path, robot: Robot, path: Path, notes: list[str]) -> N
 
 
 def _facts(robot: Robot, path: Path, notes: Sequence[str]) -> str:
-    laws = sorted({type(law).__name__ for law in robot.actuators.values()})
-    told = (textwrap.fill(f"- {_plain(note)}", WIDTH, subsequent_indent="  ") for note in notes)
-    mirrors = "".join(
-        f"\n        {_text(title)}: Mirror(axis={_text(each.axis)}, pairs={_text(dict(each.pairs))}, "
-        f"flip={_text(each.flip)}),"
-        for title, each in robot.mirrors.items()
-    )
+    kinds = {type(each).__name__ for each in (*robot.actuators.values(), *robot.mirrors.values())}
+    usual = {each.name for each in fields(robot) if getattr(robot, each.name) == each.default}
+    named = [each.name for each in fields(robot) if each.name not in usual | {"mjcf"}]
     return FACTS.format(
-        title=robot.name,
+        name=robot.name,
         file=_plain(path.name),
-        notes="\n".join(told),
-        imports=", ".join([*laws, *["Mirror"] * bool(robot.mirrors)]),
-        name=_text(robot.name),
-        joint_names=_rows(robot.joint_names),
-        body_names=_rows(robot.body_names),
-        foot_names=_rows(robot.foot_names),
-        default_joint_pos=_rows(value + 0.0 for value in robot.default_joint_pos),
-        joint_limits=_rows(robot.joint_limits),
-        soft=robot.soft_joint_pos_limit_factor,
-        init_height=robot.init_height,
-        foot_height=robot.foot_height,
-        actuators="".join(f"\n        {_text(name)}: {_law(law)}," for name, law in robot.actuators.items()),
-        model=_text(robot.mjcf.name),
-        mirrors=f"{mirrors}\n    " if mirrors else "",
-        tasks=ROWS,
+        notes="\n".join(textwrap.fill(f"- {_plain(note)}", WIDTH, subsequent_indent="  ") for note in notes),
+        imports=", ".join(sorted(kinds)),
+        fields="\n".join(f"    {name}={_python(getattr(robot, name))}," for name in named),
+        model=robot.mjcf.name,
     )
 
 
-def _text(value: object) -> str:
-    """A value as Python, with double quotes, as formatters write it, unless a name has one."""
-    return repr(value) if '"' in repr(value) else repr(value).replace("'", '"')
-
-
-def _rows(values: Iterable[object]) -> str:
-    """A tuple over as many lines as it needs."""
-    lines = [""]
-    for value in values:
-        part = f"{_text(value)}, "
-        if lines[-1] and len(lines[-1]) + len(part) > WIDTH - 10:
-            lines.append("")
-        lines[-1] += part
-    inside = "\n".join(f"        {line.rstrip()}" for line in lines)
-    return f"(\n{inside}\n    )"
-
-
-def _law(law: ActuatorLaw) -> str:
-    given = {each.name: getattr(law, each.name) for each in fields(law)}
-    values = ", ".join(f"{name}={_text(value)}" for name, value in given.items() if value is not None)
-    return f"{type(law).__name__}({values})"
+def _python(value: object) -> str:
+    """Code of a value, wrapped, with double quotes as formatters write it unless a name has one."""
+    text = re.sub(r"armature=None,\s*", "", pprint.pformat(value, width=WIDTH - 8, compact=True, sort_dicts=False))
+    lines = (text if '"' in text else text.replace("'", '"')).split("\n")
+    if len(lines) == 1:
+        return lines[0]
+    inside = "\n".join([lines[0][1:], *(line.removeprefix(" ") for line in lines[1:])])[:-1]
+    return f"{lines[0][0]}\n{textwrap.indent(inside, ' ' * 8)},\n    {lines[-1][-1]}"
 
 
 def _plain(text: str) -> str:

@@ -17,21 +17,15 @@ from .tree import AdoptError, Array, Foot, Tree
 
 STRAIGHT = {2: 0.95, 4: 0.86, 6: 0.86}
 """Height of a standing leg as a share of its straight length, by the number of feet."""
-RATIOS = (1.0, 1.04, 1.08, 0.95)
-"""Factors on it that are tried in turn until the motors carry the robot."""
+RATIOS = (1.0, 1.04, 1.08, 0.95)  # factors on it that are tried in turn until the motors carry the robot
 SPRAWL = (0.45, 0.65)
 """Height and reach of a leg that stands sideways, as shares of its length from the second joint on."""
-MARGIN = 0.08
-"""Distance of a standing joint from its limits, as a share of its range, at most 0.1 rad."""
-ACROSS = 0.7
-"""Least share of a joint's axis along y for it to bend a leg forwards and back."""
+MARGIN = 0.08  # distance of a standing joint from its limits, as a share of its range, at most 0.1 rad
+ACROSS = 0.7  # least share of a joint's axis along y for it to bend a leg forwards and back
 STARTS = 12
-UNBALANCED = 0.1
-"""Largest share of the weight that may lie beside the feet."""
-SPREAD = 0.02
-"""Largest difference in height of the soles in a keyframe, as a share of the robot's height."""
-UNEVEN = 0.05
-"""Difference of a pose from its mirror image that rounding explains [rad]."""
+UNBALANCED = 0.1  # largest share of the weight that may lie beside the feet
+SPREAD = 0.02  # largest difference in height of the soles in a keyframe, as a share of the robot's height
+UNEVEN = 0.05  # difference of a pose from its mirror image that rounding explains [rad]
 NO_STAND = "the file's own keyframe is no pose to stand in"
 
 
@@ -51,7 +45,14 @@ class Leg:
 def find_legs(stance: Stance) -> list[Leg]:
     tree = stance.tree
     stance.put(tree.neutral())
-    return [_leg(stance, foot) for foot in stance.feet]
+    legs = [_leg(stance, foot) for foot in stance.feet]
+    shared = set.intersection(*(set(leg.joints) for leg in legs))
+    if shared and min(len(leg.joints) for leg in legs) < len(shared) + 2:
+        names = ", ".join(foot.name for foot in stance.feet)
+        raise AdoptError(
+            f"{tree.path}: {names} end one limb, like fingers of an arm: name the feet with --feet A,B,..."
+        )
+    return legs
 
 
 def _leg(stance: Stance, foot: Foot) -> Leg:

@@ -20,10 +20,8 @@ SCALAR = (int(_TYPE.mjJNT_HINGE), int(_TYPE.mjJNT_SLIDE))
 WIRED = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 FORWARD = {"x": 0.0, "y": 0.5, "-x": 1.0, "-y": -0.5}
 """Angle of the direction in which a robot faces, in its file's base, in half turns."""
-UPRIGHT = 0.95
-"""Least cosine between a base's z and the vertical for its axes to be the robot's."""
-FASTEST = 100.0
-"""Speed of a joint from which a URDF's limit is a placeholder [rad/s]."""
+UPRIGHT = 0.95  # least cosine between a base's z and the vertical for its axes to be the robot's
+FASTEST = 100.0  # speed of a joint from which a URDF's limit is a placeholder [rad/s]
 
 
 def read_tree(
@@ -133,12 +131,13 @@ class _Reader:
         ids = [
             each for each, kind in zip(model.actuator_trnid[:, 0], model.actuator_trntype, strict=True) if kind in WIRED
         ]
-        loops = tuple(self._loops(joints))
-        followers = {loop.names[0] for loop in loops if loop.points is None}
+        couplings = model.eq_obj1id[model.eq_type == mujoco.mjtEq.mjEQ_JOINT]
+        followers = joints.intersection(model.joint(each).name for each in couplings)
         return Tree(
             path=self.path,
             links=links,
-            loops=loops,
+            loops=tuple(self._loops()),
+            followers=frozenset(followers),
             driven=frozenset({model.joint(each).name for each in ids} & joints or joints - followers),
             efforts=effort_limits(model, sorted(joints)),
             velocities=_velocities(self.path),
@@ -192,17 +191,12 @@ class _Reader:
             armature=float(model.dof_armature[dof]),
         )
 
-    def _loops(self, joints: Collection[str]) -> Iterator[Loop]:
+    def _loops(self) -> Iterator[Loop]:
         model = self.model
-        for k in range(model.neq):
-            kind, ids, numbers = model.eq_type[k], (model.eq_obj1id[k], model.eq_obj2id[k]), model.eq_data[k]
-            if kind == mujoco.mjtEq.mjEQ_JOINT:
-                one, two = (model.joint(each).name if each >= 0 else "" for each in ids)
-                if one in joints and two in joints:
-                    yield Loop(names=(one, two), points=None, coefficients=numbers[:5].copy())
-                continue
-            if kind != mujoco.mjtEq.mjEQ_CONNECT:
+        for k in np.flatnonzero(model.eq_type != mujoco.mjtEq.mjEQ_JOINT):
+            if model.eq_type[k] != mujoco.mjtEq.mjEQ_CONNECT:
                 raise AdoptError(f"{self.path}: constraint {k} is no <connect> and no <joint>: write it as one of them")
+            ids, numbers = (model.eq_obj1id[k], model.eq_obj2id[k]), model.eq_data[k]
             sites = model.eq_objtype[k] == mujoco.mjtObj.mjOBJ_SITE
             bodies = [int(model.site_bodyid[each]) if sites else int(each) for each in ids]
             if any(body not in self.carrier for body in bodies):
@@ -213,7 +207,7 @@ class _Reader:
                 at, turn = self.places[self.carrier[body]]
                 points.append(turn.T @ (self.data.xpos[body] + self.data.xmat[body].reshape(3, 3) @ point - at))
                 names.append(model.body(self.carrier[body]).name)
-            yield Loop(names=(names[0], names[1]), points=(points[0], points[1]), coefficients=np.zeros(5))
+            yield Loop(names=(names[0], names[1]), points=(points[0], points[1]))
 
     def _key(self) -> dict[str, float]:
         model = self.model

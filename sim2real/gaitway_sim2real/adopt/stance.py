@@ -10,11 +10,9 @@ import numpy as np
 
 from ..mujoco.model import GRAVITY
 from .building import build
-from .shapes import all_points
 from .tree import AdoptError, Array, Foot, Tree
 
-LOOSE = 0.01
-"""Gap of a closed loop that rounding explains, as a share of the robot's height."""
+LOOSE = 0.01  # gap of a closed loop that rounding explains, as a share of the robot's height
 
 
 class Stance:
@@ -22,7 +20,9 @@ class Stance:
 
     def __init__(self, tree: Tree, feet: Sequence[Foot] = ()):
         self.tree, self.feet = tree, list(feet)
-        self.model = build(tree, {}, ()).compile()
+        spec = build(tree, {}, ())
+        spec.option.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
+        self.model = spec.compile()
         self.data = mujoco.MjData(self.model)
         self.address = {name: int(self.model.joint(name).qposadr[0]) for name in tree.joints}
         self.dof = {name: int(self.model.joint(name).dofadr[0]) for name in tree.joints}
@@ -60,10 +60,6 @@ class Stance:
         """Middle of a foot's sole."""
         return self.place(foot.link, foot.sole)
 
-    def cloud(self, foot: Foot) -> Array:
-        """Points of a foot's shapes, (N, 3)."""
-        return self.place(foot.link, all_points(foot.shapes))
-
     def unlevel(self) -> float:
         """Difference in height of the soles [m]."""
         return float(np.ptp([self.sole(foot)[2] for foot in self.feet]))
@@ -95,7 +91,8 @@ class Stance:
         """
         mujoco.mj_forward(self.model, self.data)
         bias = (self.data.qfrc_bias - self.data.qfrc_passive) @ self._following()
-        rows = np.concatenate([self.jacobian(link, point) for link, point in self._supports()])
+        points = [(foot.link, point) for foot in self.feet for point in self.place(foot.link, foot.supports)]
+        rows = np.concatenate([self.jacobian(link, point) for link, point in points])
         base = rows[:, :6].T  # (6, 3 S)
         cheap = np.tile([0.1, 0.1, 1.0], len(rows) // 3)  # forces along the ground cost ten times as much
         force = cheap * np.linalg.lstsq(base * cheap, bias[:6], rcond=1e-6)[0]
@@ -105,26 +102,13 @@ class Stance:
         torque = bias - rows.T @ force
         return {name: float(torque[dof]) for name, dof in self.dof.items()}, max(missed, pulled)
 
-    def _supports(self) -> list[tuple[str, Array]]:
-        """Links and points in the world that carry the robot: the sole of a ball, the corners of a flat foot."""
-        found = []
-        for foot in self.feet:
-            if not foot.flat:
-                found.append((foot.link, self.sole(foot)))
-                continue
-            cloud = self.cloud(foot)
-            slope = 0.12 * float(np.ptp(cloud[:, :2], 0).max())  # of a sole that no ankle levels
-            low = cloud[cloud[:, 2] < cloud[:, 2].min() + 0.01 + slope]
-            corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
-            found += [(foot.link, low[end]) for end in (low[:, :2] @ corners.T).argmax(0)]
-        return found
-
     # ---- closed loops ----------------------------------------------------------------------------------------------
 
     def check_loops(self, size: float) -> None:
         """Raise for loops that cannot be closed: MuJoCo would tear the robot."""
         self.put(self.tree.neutral())
-        for loop, gap in zip(self.tree.loops, self._gaps(), strict=True):
+        gaps = self._gaps()[0].reshape(-1, 3) if self.tree.loops else np.zeros((0, 3))
+        for loop, gap in zip(self.tree.loops, gaps, strict=True):
             if (most := float(np.abs(gap).max())) > LOOSE * size:
                 raise AdoptError(
                     f"{self.tree.path}: the loop between {loop.names[0]!r} and {loop.names[1]!r} stays open by "
@@ -135,61 +119,39 @@ class Stance:
     def settled(self) -> Tree:
         """The tree whose passive hinges begin a simulation where the loops have put them."""
         moved = {name for name in self.passive if not self.tree.joints[name].slide}
-        links, loops = [], []
+        links = []
         for link in self.tree.links:
             if link.parent is not None and len(link.joints) == 1 and (name := link.joints[0].name) in moved:
                 up, joint = self.turn(link.parent), replace(link.joints[0], ref=self.pose[name])
                 at = up.T @ (self.place(link.name) - self.place(link.parent))
                 link = replace(link, position=at, rotation=up.T @ self.turn(link.name), joints=(joint,))
             links.append(link)
-        for loop in self.tree.loops:
-            if loop.points is None and (name := loop.names[0]) in moved:
-                shift = self.tree.joints[name].ref - self.pose[name]
-                loop = replace(loop, coefficients=loop.coefficients + shift * np.eye(5)[0])
-            loops.append(loop)
-        return replace(self.tree, links=tuple(links), loops=tuple(loops))
+        return replace(self.tree, links=tuple(links))
 
-    def _gaps(self) -> list[Array]:
-        """Distances between the ends of each loop, or of a joint from where another puts it."""
-        found = []
-        for loop in self.tree.loops:
-            if loop.points is None:
-                one, two = (float(self.data.qpos[self.address[n]]) - self.tree.joints[n].ref for n in loop.names)
-                found.append(np.array([one - float(np.polynomial.Polynomial(loop.coefficients)(two))]))
-            else:
-                found.append(self.place(loop.names[0], loop.points[0]) - self.place(loop.names[1], loop.points[1]))
-        return found
-
-    def _slopes(self, names: Sequence[str]) -> Array:
-        """Change of the gaps with each of these joints, (G, J)."""
-        now, columns = np.concatenate(self._gaps()), []
-        for name in names:
-            self.data.qpos[self.address[name]] += 1e-6
-            mujoco.mj_kinematics(self.model, self.data)
-            columns.append((np.concatenate(self._gaps()) - now) / 1e-6)
-            self.data.qpos[self.address[name]] -= 1e-6
-        mujoco.mj_kinematics(self.model, self.data)
-        return np.stack(columns, 1)
+    def _gaps(self) -> tuple[Array, Array]:
+        """Distances between the ends of the loops, (G,), and their change with each degree of freedom, (G, nv)."""
+        mujoco.mj_fwdPosition(self.model, self.data)
+        loops = np.flatnonzero(self.data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY)
+        return self.data.efc_pos[loops], self.data.efc_J.reshape(-1, self.model.nv)[loops]
 
     def _close(self) -> None:
         """Move the passive joints until the loops are closed, as far as they can be."""
-        at = [self.address[name] for name in self.passive]
+        places = [self.address[name] for name in self.passive]
         for _ in range(20):
-            gap = np.concatenate(self._gaps())
-            if float(np.abs(gap).max()) < 1e-7:
+            gaps, slopes = self._gaps()
+            if float(np.abs(gaps).max()) < 1e-7:
                 break
-            step = np.linalg.lstsq(self._slopes(self.passive), gap, rcond=1e-6)[0]
-            self.data.qpos[at] -= np.clip(step, -0.3, 0.3)
-            mujoco.mj_kinematics(self.model, self.data)
+            step = np.linalg.lstsq(slopes[:, [self.dof[name] for name in self.passive]], gaps, rcond=1e-6)[0]
+            self.data.qpos[places] -= np.clip(step, -0.3, 0.3)
+        mujoco.mj_kinematics(self.model, self.data)
         self.pose |= {name: float(self.data.qpos[self.address[name]]) for name in self.passive}
 
     def _following(self) -> Array:
         """Motion of all degrees of freedom for each, with loops closed: passive joints follow the others, (nv, nv)."""
         found = np.eye(self.model.nv)
         if self.passive:
-            others = [name for name in self.dof if name not in self.passive]
-            rows, columns = ([self.dof[name] for name in names] for names in (self.passive, others))
+            rows, columns = ([self.dof[n] for n in self.dof if (n in self.passive) == side] for side in (True, False))
+            slopes = self._gaps()[1]
             found[rows] = 0.0
-            slopes = np.linalg.lstsq(self._slopes(self.passive), -self._slopes(others), rcond=1e-6)[0]
-            found[np.ix_(rows, columns)] = slopes
+            found[np.ix_(rows, columns)] = np.linalg.lstsq(slopes[:, rows], -slopes[:, columns], rcond=1e-6)[0]
         return found

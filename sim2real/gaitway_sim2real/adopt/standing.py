@@ -14,18 +14,14 @@ from gaitway_tasks.robots.robot import DCMotor
 
 from ..mujoco.camera import Camera, RenderingError
 from ..mujoco.model import addresses, compile_robot, prepare_robot
-from .gains import Gain, find_gains
-from .motors import actuators
-from .names import by_name
+from .motors import Gain, actuators, by_name, find_gains
 from .pose import Leg
 from .stance import Stance
 from .tree import AdoptError
 
-SECONDS, TILT = 5.0, 0.1
-"""Time for which a robot on four feet or more stands [s], and its largest tilt then [rad]."""
+SECONDS, TILT = 5.0, 0.1  # time for which a robot on four feet or more stands [s], and its largest tilt then [rad]
 TIMESTEP = 0.005
-STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5)
-"""Factors on the legs' gains that are tried until it stands."""
+STIFFER = (1.0, 1.2, 1.4, 1.7, 2.0, 2.5)  # factors on the legs' gains that are tried until it stands
 PICTURE = (848, 480)
 
 

@@ -81,20 +81,27 @@ class Foot:
     rotation: Array
     frames: tuple[str, ...]
     """Fixed links whose mass goes to the foot's own body."""
-    sole: Array
-    """Middle of the sole."""
-    flat: bool
+    supports: Array
+    """Points that carry it, (S, 3): the corners of a flat sole, or the lowest point of a ball."""
     shapes: tuple[Shape, ...]
     note: str
+
+    @property
+    def sole(self) -> Array:
+        """Middle of the sole."""
+        return np.asarray(self.supports.mean(0))
+
+    @property
+    def flat(self) -> bool:
+        return len(self.supports) > 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A constraint: two links that meet in ``points``, or without these two joints, q0 = polynomial(q1)."""
+    """Two links that meet in ``points``, each in its link's frame."""
 
     names: tuple[str, str]
-    points: tuple[Array, Array] | None
-    coefficients: Array
+    points: tuple[Array, Array]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +111,8 @@ class Tree:
     path: Path
     links: tuple[Link, ...]
     loops: tuple[Loop, ...]
+    followers: frozenset[str]
+    """Joints that another joint moves, as a finger's mimic."""
     driven: frozenset[str]
     """Joints with motors: those with actuators if the file has any."""
     efforts: Mapping[str, float] = field(default_factory=dict)
@@ -150,7 +159,7 @@ class Tree:
         """Joints that move the link ``name``: its chain's, and those of chains that loops tie to it."""
         links = {link.name: link for link in self.chain(name)}
         for loop in self.loops:
-            if loop.points is not None and any(end in links for end in loop.names):
+            if any(end in links for end in loop.names):
                 links |= {link.name: link for end in loop.names for link in self.chain(end)}
         return [joint.name for link in links.values() for joint in link.joints]
 

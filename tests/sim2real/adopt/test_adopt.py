@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gaitway_files.errors import UserError
 from gaitway_mujoco.mirrors import verify_mirrors
-from gaitway_sim2real.adopt import gains, pose
+from gaitway_sim2real.adopt import motors, pose
 from gaitway_sim2real.adopt.adopt import Options, adopt
 from gaitway_sim2real.adopt.standing import stands
 from gaitway_sim2real.adopt.feet import find_feet
@@ -68,7 +68,7 @@ def test_the_legs_gains_are_about_those_of_our_robots(name):
     legs = pose.find_legs(stance)
     stance.put(dict(zip(ours.joint_names, ours.default_joint_pos, strict=True)))
     efforts = {joint: law.effort_limit for joint, law in zip(ours.joint_names, ours.joint_actuators, strict=True)}
-    found, _ = gains.find_gains(stance, legs, efforts, dict.fromkeys(ours.joint_names, 0.0))
+    found, _ = motors.find_gains(stance, legs, efforts, dict.fromkeys(ours.joint_names, 0.0))
     known = {joint: law.stiffness for joint, law in zip(ours.joint_names, ours.joint_actuators, strict=True)}
     for joint, gain in found.items():
         if gain.part == "leg":
