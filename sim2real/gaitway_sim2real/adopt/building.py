@@ -14,6 +14,7 @@ from .tree import Array, Foot, Link, Tree, total
 TYPES = {kind: geom for geom, kind in KINDS.items()}
 FRICTION = (0.8, 0.02, 0.01)
 TINY = 1e-7
+PHYSICS = ("ref", "springref", "stiffness", "damping", "frictionloss", "armature")
 
 
 def build(
@@ -52,15 +53,10 @@ def build(
 def _add_joints(body: Any, link: Link) -> None:
     for joint in link.joints:
         kind = mujoco.mjtJoint.mjJNT_SLIDE if joint.slide else mujoco.mjtJoint.mjJNT_HINGE
-        made = body.add_joint(name=joint.name, type=kind, pos=_tidy(joint.position), axis=_tidy(joint.axis))
+        physics = {name: getattr(joint, name) for name in PHYSICS}
+        made = body.add_joint(name=joint.name, type=kind, pos=_tidy(joint.position), axis=_tidy(joint.axis), **physics)
         if joint.limits is not None:
             made.range, made.limited = joint.limits, 1
-        for name in ("ref", "springref", "frictionloss", "armature"):
-            setattr(made, name, getattr(joint, name))
-        for name in ("stiffness", "damping"):  # a number in older MuJoCo, a polynomial in newer
-            values = np.zeros_like(np.atleast_1d(getattr(made, name)), dtype=float)
-            values[0] = getattr(joint, name)
-            setattr(made, name, values if values.size > 1 else values[0])
 
 
 def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 from gaitway_files.patterns import matches
 
 from .tree import AdoptError, Foot, Tree
@@ -40,7 +41,7 @@ def held_joints(
                 why = "not of a leg, and a robot on four feet or more walks without them"
             elif joint.slide or light:
                 why = "fingers and slides: they move too little to matter for walking"
-            elif many and name not in tree.driven and joint.stiffness == 0.0:
+            elif many and name not in tree.driven and not np.any(joint.stiffness):
                 why = "without a motor"
             else:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ MARGIN = 0.08  # distance of a standing joint from its limits, as a share of its
 ACROSS = 0.7  # least share of a joint's axis along y for it to bend a leg forwards and back
 STARTS = 12
 UNBALANCED = 0.1  # largest share of the weight that may lie beside the feet
-SPREAD = 0.02  # largest difference in height of the soles in a keyframe, as a share of the robot's height
+SPREAD = 0.04  # largest difference in height of the soles, as a share of the robot's height
 UNEVEN = 0.05  # difference of a pose from its mirror image that rounding explains [rad]
 NO_STAND = "the file's own keyframe is no pose to stand in"
 
@@ -85,55 +85,61 @@ def find_pose(
     Reflections of which the pose is not its own image are removed.
     """
     told = _told(stance.tree, efforts, given, reflections)
+    for pose, reason in _candidates(stance, legs, list(reflections.values()), told):
+        stance.put(pose)
+        if (fault := _fault(stance, efforts, size)) is None:
+            stance.put(pose := _evened(stance.tree, pose, reflections, notes))
+            notes.append(f"default pose: {reason}")
+            return pose
+        if stance.tree.key:
+            stance.tree = replace(stance.tree, key={})
+            notes.append(NO_STAND)
+    raise AdoptError(f"{stance.tree.path}: {fault}")
+
+
+def _candidates(
+    stance: Stance, legs: Sequence[Leg], reflections: Sequence[Reflection], told: Mapping[str, float]
+) -> Iterator[tuple[dict[str, float], str]]:
+    """Poses to stand in and how they come about: the file's own, then legs bent less and less."""
+    change = "--pose JOINT=RAD,... changes it"
     if stance.tree.key and not told:
         pose = {name: stance.tree.key[name] for name in stance.tree.joints}
-        stance.put(pose)
-        inside = all(low <= pose[name] <= high for name, (low, high) in _limits(stance.tree).items())
-        if inside and stance.unlevel() < SPREAD * size and _faults(stance, efforts) == (None, True):
-            stance.put(pose := _evened(stance.tree, pose, reflections, notes))
-            notes.append("default pose: the file's own keyframe, in which it stands; --pose JOINT=RAD,... changes it")
-            return pose
-        notes.append(NO_STAND)
-        stance.tree = replace(stance.tree, key={})
+        yield pose, f"the file's own keyframe, in which it stands; {change}"
     for factor in RATIOS:
         ratio = min(STRAIGHT[len(legs)] * factor, 0.98)
-        pose = _search(stance, legs, list(reflections.values()), ratio)
-        stance.put(pose := _evened(stance.tree, pose | told, reflections, notes))
-        weakest, balanced = _faults(stance, efforts)
-        if weakest is None and balanced:
-            break
-    path = stance.tree.path
-    if weakest is not None:
-        name, needed = weakest
-        raise AdoptError(
-            f"{path}: the motors are too weak to stand: {name} needs {needed:.3g} N m and has {efforts[name]:.3g}: "
-            f"if it has more, say --effort '{name}=N', or give a pose with straighter legs, --pose JOINT=RAD,..."
+        reason = (
+            f"feet under the hips or the weight, legs {ratio:.0%} of their straight height, base level, within limits "
+            f"and the motors' torque; {change}"
         )
-    if not balanced:
-        raise AdoptError(
-            f"{path}: in the pose that was found its weight lies beside its feet: give one that balances, "
-            "--pose JOINT=RAD,..., or other feet, --feet A,B,..."
-        )
-    if (high := stance.unlevel()) > 2.0 * SPREAD * size:
-        raise AdoptError(
-            f"{path}: feet {', '.join(foot.name for foot in stance.feet)} do not reach the ground together: in the "
-            f"pose that was found they differ by {high:.3f} m in height: give one, --pose JOINT=RAD,..."
-        )
-    notes.append(
-        "default pose: as given, the other joints by a search"
-        if told
-        else f"default pose: feet under the hips or the weight, legs {ratio:.0%} of their straight height, base level, "
-        "within limits and the motors' torque; --pose JOINT=RAD,... changes it"
-    )
-    return pose
+        found = _search(stance, legs, reflections, ratio)
+        yield found | dict(told), "as given, the other joints by a search" if told else reason
 
 
-def _faults(stance: Stance, efforts: Mapping[str, float]) -> tuple[tuple[str, float] | None, bool]:
-    """The joint whose motor is too weak by the largest factor, with the torque it needs; and True if it balances."""
+def _fault(stance: Stance, efforts: Mapping[str, float], size: float) -> str | None:
+    """The reason why the robot does not stand in the pose of ``stance``, and the fix."""
+    for name in efforts:
+        low, high = stance.tree.joints[name].limits or (-math.inf, math.inf)
+        if not low <= stance.pose[name] <= high:
+            return f"{name} at {stance.pose[name]:g} is outside its range: give a pose, --pose JOINT=RAD,..."
     torques, missed = stance.torques()
-    worst = max(efforts, key=lambda name: abs(torques[name]) / efforts[name])
-    needed = abs(torques[worst])
-    return (worst, needed) if needed > efforts[worst] else None, missed < UNBALANCED
+    weakest = max(efforts, key=lambda name: abs(torques[name]) / efforts[name])
+    if abs(torques[weakest]) > efforts[weakest]:
+        return (
+            f"the motors are too weak to stand: {weakest} needs {abs(torques[weakest]):.3g} N m and has "
+            f"{efforts[weakest]:.3g}: if it has more, say --effort '{weakest}=N', or give a pose with straighter legs, "
+            "--pose JOINT=RAD,..."
+        )
+    if missed > UNBALANCED:
+        return (
+            "in the pose that was found its weight lies beside its feet: give one that balances, --pose JOINT=RAD,..., "
+            "or other feet, --feet A,B,..."
+        )
+    if (high := stance.unlevel()) > SPREAD * size:
+        return (
+            f"feet {', '.join(foot.name for foot in stance.feet)} do not reach the ground together: in the pose that "
+            f"was found they differ by {high:.3f} m in height: give one, --pose JOINT=RAD,..."
+        )
+    return None
 
 
 def _told(
@@ -163,11 +169,8 @@ def _evened(
             del reflections[title]
         else:
             pose = image
-    return pose | {name: float(np.clip(pose[name], *limits)) for name, limits in _limits(tree).items()}
-
-
-def _limits(tree: Tree) -> dict[str, tuple[float, float]]:
-    return {name: joint.limits for name in tree.driven if (joint := tree.joints[name]).limits is not None}
+    ranges = {name: tree.joints[name].limits or (-np.inf, np.inf) for name in tree.driven}
+    return pose | {name: float(np.clip(pose[name], *ends)) for name, ends in ranges.items()}
 
 
 # ---- search --------------------------------------------------------------------------------------------------------

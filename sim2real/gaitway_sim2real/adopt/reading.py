@@ -184,9 +184,9 @@ class _Reader:
             axis=model.jnt_axis[joint],
             limits=(low, high) if model.jnt_limited[joint] and low < high < 1e4 else None,
             ref=float(model.qpos0[qpos]),
-            stiffness=float(np.ravel(model.jnt_stiffness[joint])[0]),
+            stiffness=model.jnt_stiffness[joint],
             springref=float(model.qpos_spring[qpos]),
-            damping=float(np.ravel(model.dof_damping[dof])[0]),
+            damping=model.dof_damping[dof],
             frictionloss=float(model.dof_frictionloss[dof]),
             armature=float(model.dof_armature[dof]),
         )

@@ -41,13 +41,10 @@ def with_drives(
         tilt, fallen = stands(robot) if many else (0.0, False)
         if not fallen:
             break
-    parts = []
-    for part in dict.fromkeys(gain.part for gain in found.values()):
-        own = [gain for gain in found.values() if gain.part == part]
-        parts.append(f"{part} kp {_span([gain.kp for gain in own])} kd {_span([gain.kd for gain in own])}")
+    told_gains = dict.fromkeys(f"{gain.part} kp {gain.kp:g} kd {gain.kd:g}" for gain in found.values())
     stiffer = f", legs {factor:g} times as stiff, or it would not stand" if factor > 1.0 else ""
     notes.append(
-        f"gains: {', '.join(parts)} (gravity topples a leg's share by {topple:.3g} N m/rad; fitted to nine robots"
+        f"gains: {', '.join(told_gains)} (gravity topples a leg's share by {topple:.3g} N m/rad; fitted to nine robots"
         f"{stiffer}); --gains REGEX=KP:KD,... changes them"
     )
     if any(isinstance(law, DCMotor) for law in robot.actuators.values()):
@@ -64,11 +61,6 @@ def with_drives(
         else "two feet: these gains do not balance it, a policy does"
     )
     return robot
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def stands(robot: Robot) -> tuple[float, bool]:

@@ -42,9 +42,9 @@ class Joint:
     axis: Array
     limits: tuple[float, float] | None
     ref: float
-    stiffness: float
+    stiffness: Array | float
     springref: float
-    damping: float
+    damping: Array | float
     frictionloss: float
     armature: float
 
