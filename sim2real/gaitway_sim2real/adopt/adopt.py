@@ -17,6 +17,7 @@ from gaitway_files.writing import whole_folder, write_text
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.check import check_robot
 
+from ..mujoco.own_model import UNLIMITED
 from .building import build
 from .feet import find_feet
 from .joints import held_joints, joint_order
@@ -29,8 +30,6 @@ from .shapes import collision_shapes, lowest
 from .stance import Stance
 from .standing import with_drives
 from .tree import AdoptError, Foot, Tree
-
-ENDLESS = 9.4248  # limit of a joint without any: three half turns, as ANYbotics writes [rad]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +80,7 @@ def _robot(path: Path, model: Path, options: Options, prove: Callable[[Robot], N
     digits = 2 if height > 0.2 else 3
     start = math.ceil(height * 10**digits + 0.2) / 10**digits
     notes.append(f"init_height {start:g} m: base {height:.4f} m above the soles; foot_height {foot_height:.4f} m")
-    limits = (stance.tree.joints[name].limits or (-ENDLESS, ENDLESS) for name in joints)
+    limits = (stance.tree.joints[name].limits or (-UNLIMITED, UNLIMITED) for name in joints)
     robot = Robot(
         name=model.stem,
         joint_names=tuple(joints),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from gaitway_tasks.robots import Mirror
@@ -37,7 +37,7 @@ class Reflection:
         names = {foot.link: foot.name for foot in stance.feet}
         images |= {name: names.get(self.links[link], name) for link, name in names.items()}
         flipped = [name for name in joint_names if self.joints[name][1] < 0.0]
-        return Mirror(axis=self.axis, pairs=_prefix_pairs(images), flip=endings(flipped, joint_names))
+        return _named(self.axis, images, endings(flipped, joint_names))
 
 
 class NoMirror(Exception):
@@ -131,26 +131,20 @@ def endings(some: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _prefix_pairs(images: Mapping[str, str]) -> dict[str, str]:
-    """Pairs of prefixes that swap each name for its image, or pairs of whole names where prefixes cannot."""
+def _named(axis: str, images: Mapping[str, str], flip: tuple[str, ...]) -> Mirror:
+    """Mirror with pairs of prefixes that swap each name for its image, or of whole names where prefixes cannot."""
+    swapped = {name: image for name, image in images.items() if name != image}
     pairs: dict[str, str] = {}
-    for name, image in images.items():
-        one, two = _prefixes(name, image)
-        if name != image and two not in pairs:
+    for one, two in (_prefixes(name, image) for name, image in swapped.items()):
+        if two not in pairs:
             pairs.setdefault(one, two)
-    if any(_swapped(name, pairs) != image for name, image in images.items()):
-        pairs = {}
-        for name, image in images.items():
-            if name != image and image not in pairs:
-                pairs[name] = image
-        pairs |= {name: name for name, image in images.items() if name == image and _swapped(name, pairs) != name}
-    return pairs
-
-
-def _swapped(name: str, pairs: Mapping[str, str]) -> str:
-    swap = {**pairs, **{two: one for one, two in pairs.items()}}
-    prefix = max((each for each in swap if name.startswith(each)), key=len, default="")
-    return swap.get(prefix, "") + name[len(prefix) :]
+    mirror = Mirror(axis=axis, pairs=pairs, flip=flip)
+    if any(mirror.image(name) != image for name, image in images.items()):
+        pairs = {name: image for name, image in swapped.items() if name < image}
+        mirror = replace(mirror, pairs=pairs)
+        alone = {name: name for name, image in images.items() if name == image != mirror.image(name)}
+        mirror = replace(mirror, pairs=pairs | alone)
+    return mirror
 
 
 def _prefixes(name: str, image: str) -> tuple[str, str]:
