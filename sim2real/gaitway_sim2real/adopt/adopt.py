@@ -63,14 +63,15 @@ def adopt(
 
 
 def _robot(path: Path, model: Path, options: Options, prove: Callable[[Robot], None], notes: list[str]) -> Robot:
-    tree, feet, size = _legged(path, options, notes)
+    tree, feet, size, held = _legged(path, options, notes)
     joints = joint_order(tree, feet, notes)
     efforts = find_efforts(tree, joints, size, options.efforts)
     stance = Stance(with_rotors(tree, efforts, options.armatures, notes), feet)
     stance.check_loops(size)
     reflections = find_reflections(stance, size, notes)
     legs = find_legs(stance)
-    pose = find_pose(stance, legs, reflections, efforts, options.pose, size, notes)
+    given = {name: position for name, position in options.pose.items() if name not in held}
+    pose = find_pose(stance, legs, reflections, efforts, given, size, notes)
     shapes = collision_shapes(stance, [leg.joints[0] for leg in legs], size, notes)
     height, foot_height = _heights(stance)
     spec = build(stance.settled(), shapes, stance.feet, round(height, 4))
@@ -100,8 +101,8 @@ def _robot(path: Path, model: Path, options: Options, prove: Callable[[Robot], N
     return robot
 
 
-def _legged(path: Path, options: Options, notes: list[str]) -> tuple[Tree, list[Foot], float]:
-    """The tree with joints off the legs held still, its feet, and its height [m]."""
+def _legged(path: Path, options: Options, notes: list[str]) -> tuple[Tree, list[Foot], float, dict[str, float]]:
+    """The tree with joints off the legs held still, its feet, its height [m], and where the joints are held."""
     tree = read_tree(path, notes, options.base, None, options.forward)
     try:
         feet, _, _ = find_feet(tree, options.feet)
@@ -115,7 +116,7 @@ def _legged(path: Path, options: Options, notes: list[str]) -> tuple[Tree, list[
         tree = replace(read_tree(path, [], options.base, held, options.forward), key=tree.key)
     feet, size, found = find_feet(tree, options.feet)
     notes += [f"base: {tree.base}, {tree.mass:.4g} kg with all of it; --base BODY names another", *found]
-    return tree, feet, size
+    return tree, feet, size, held
 
 
 def _heights(stance: Stance) -> tuple[float, float]:

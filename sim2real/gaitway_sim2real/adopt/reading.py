@@ -12,11 +12,11 @@ from gaitway_files.mjcf_files import read_mjcf
 from gaitway_tasks.robots.mjcf import ModelError, compile_spec, effort_limits
 from gaitway_tasks.robots.source import compiled, is_urdf, read_spec
 
-from ..mujoco.own_model import SCALAR
 from ..mujoco.shapes import foot_shapes
 from .tree import AdoptError, Array, Frame, Joint, Link, Loop, Tree
 
 _TYPE = mujoco.mjtJoint
+SCALAR = (int(_TYPE.mjJNT_HINGE), int(_TYPE.mjJNT_SLIDE))
 WIRED = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 FORWARD = {"x": 0.0, "y": 0.5, "-x": 1.0, "-y": -0.5}
 """Angle of the direction in which a robot faces, in its file's base, in half turns."""

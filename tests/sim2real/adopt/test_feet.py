@@ -32,3 +32,15 @@ def test_shanks_that_end_in_nothing_get_feet(tmp_path):
 def test_limbs_that_are_no_legs_are_refused(tmp_path, text, words):
     said = refusal(tmp_path, text)
     assert all(word in said for word in words), said
+
+
+BOOM = """<body name="boom" pos="-.25 0 0"><joint name="boom_joint" axis="0 1 0"/>
+<geom type="capsule" size=".01" fromto="0 0 0 0 0 -.4" mass=".2"/></body>"""
+
+
+def test_the_user_names_feet_where_another_limb_reaches_the_ground(tmp_path):
+    text = dog(on_base=BOOM)
+    feet = ("FL_foot", "FR_foot", "RL_foot", "RR_foot")
+    assert "boom" in refusal(tmp_path, text)
+    found, lines = adopted(tmp_path, written(tmp_path, text), feet=feet)
+    assert found.foot_names == feet and any("held still: boom_joint" in line for line in lines)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mujoco
+import numpy as np
+import pytest
 from adoptable_robots import adopted, dog, refusal, written
 
 ARM = """<body name="arm" pos=".1 0 .06"><joint name="arm_yaw" axis="0 0 1"/>
@@ -22,3 +25,12 @@ def test_a_leg_whose_knee_follows_another_joint_is_refused(tmp_path):
     tie = '<equality><joint joint1="FL_knee_joint" joint2="FL_thigh_joint" polycoef="0 -2 0 0 0"/></equality>'
     said = refusal(tmp_path, dog(end=tie))
     assert "FL_knee_joint" in said and "<equality>" in said
+
+
+def test_joints_that_the_user_holds_stay_where_they_are_put(tmp_path):
+    pose = {f"{leg}_hip_joint": 0.1 if leg[1] == "L" else -0.1 for leg in ("FL", "FR", "RL", "RR")}
+    found, lines = adopted(tmp_path, written(tmp_path, dog()), held=(".*_hip_joint",), pose=pose)
+    assert len(found.joint_names) == 8 and any("as --hold says" in line for line in lines)
+    assert list(found.mirrors) == ["left-right", "front-back"]
+    model = mujoco.MjModel.from_xml_path(str(found.mjcf))
+    assert abs(model.body("FL_thigh").quat[1]) == pytest.approx(np.sin(0.05), abs=1e-6)
