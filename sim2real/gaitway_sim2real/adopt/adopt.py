@@ -122,7 +122,7 @@ def _legged(path: Path, options: Options, notes: list[str]) -> tuple[Tree, list[
 def _heights(stance: Stance) -> tuple[float, float]:
     """Height of the base above the soles, and of the feet's origins above them [m]."""
     low = [lowest(stance, foot.link, foot.shapes) for foot in stance.feet]
-    over = [stance.place(foot.link, foot.position)[2] for foot in stance.feet]
+    over = [stance.place(foot.link, foot.frame.position)[2] for foot in stance.feet]
     return float(stance.place(stance.tree.base)[2]) - min(low), max(float(np.mean(over) - np.mean(low)), 0.0)
 
 

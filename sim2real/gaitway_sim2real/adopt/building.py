@@ -7,6 +7,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_tasks.robots.source import Inertial
 
 from ..mujoco.shapes import KINDS, Shape
 from .tree import Array, Foot, Link, Tree, total
@@ -29,7 +30,7 @@ def build(
     usual.contype, usual.conaffinity, usual.condim, usual.mass = 0, 1, 3, 0.0
     usual.friction, usual.solimp[:3], usual.rgba = FRICTION, [0.95, 0.99, 0.001], [0.55, 0.6, 0.65, 1.0]
     bodies: dict[str, Any] = {}
-    own = {foot.link: foot for foot in feet if foot.own_body}
+    own = {foot.link: foot.frame for foot in feet if foot.own_body}
     for link in tree.links:
         if link.parent is None:
             body = spec.worldbody.add_body(name=link.name, pos=[0.0, 0.0, height])
@@ -39,13 +40,14 @@ def build(
             body = above.add_body(name=link.name, pos=_tidy(link.position), quat=_quat(link.rotation))
         bodies[link.name] = body
         _add_joints(body, link)
-        foot = own.get(link.name)
-        _set_inertial(body, link, foot)
+        end = own.get(link.name)
+        _set_inertial(body, total(frame.inertial for frame in link.frames if end is None or frame.name != end.name))
         _add_shapes(spec, body, shapes.get(link.name, ()), np.zeros(3), np.eye(3))
-        if foot is not None:
-            end = body.add_body(name=foot.name, pos=_tidy(foot.position), quat=_quat(foot.rotation))
-            _set_inertial(end, link, foot, inside=True)
-            _add_shapes(spec, end, shapes.get(foot.name, ()), foot.position, foot.rotation)
+        if end is not None:
+            at, turn = end.position, end.rotation
+            foot = body.add_body(name=end.name, pos=_tidy(at), quat=_quat(turn))
+            _set_inertial(foot, end.inertial.moved(-turn.T @ at, turn.T))
+            _add_shapes(spec, foot, shapes.get(end.name, ()), at, turn)
     _close_loops(spec, tree, bodies)
     return spec
 
@@ -59,12 +61,7 @@ def _add_joints(body: Any, link: Link) -> None:
             made.range, made.limited = joint.limits, 1
 
 
-def _set_inertial(body: Any, link: Link, foot: Foot | None, inside: bool = False) -> None:
-    """Give ``body`` the mass of a link without its foot, or with ``inside`` the foot's alone."""
-    moved = set() if foot is None else set(foot.frames)
-    part = total(frame.inertial for frame in link.frames if (frame.name in moved) == inside)
-    if inside and foot is not None:
-        part = part.moved(-foot.rotation.T @ foot.position, foot.rotation.T)
+def _set_inertial(body: Any, part: Inertial) -> None:
     if part.mass > 0.0:
         moments, axes = part.principal()
         moments[2] = min(moments[2], moments[0] + moments[1])

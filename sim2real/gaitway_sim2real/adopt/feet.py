@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from gaitway_tasks.robots.source import Inertial
 
 from ..mujoco.shapes import MESH, Shape
 from .shapes import all_points, box_of, points, sphere
@@ -96,17 +96,13 @@ def _foot(stance: Stance, link: Link, size: float, sprawled: bool) -> Foot:
     elif len(shapes) > 8 or any(each.kind == MESH for each in shapes):
         thick = sole if np.ptp(sole @ down) > 1e-3 else np.concatenate([sole, sole - 0.01 * down])
         shapes, note = (box_of(thick, axes),), "its sole becomes a box"
-    foot = Foot(
-        name=link.name, link=link.name, own_body=False, position=np.zeros(3), rotation=np.eye(3), frames=(),
-        supports=supports, shapes=shapes, note=note,
-    )  # fmt: skip
-    if frame is not link.frames[0] and (not flat or float(np.linalg.norm(frame.position)) > 0.02 * size):
-        foot = replace(foot, name=frame.name, own_body=True, frames=(frame.name,))
-        return replace(foot, position=frame.position, rotation=frame.rotation)
-    if not flat and float(np.linalg.norm(middle)) > 0.2 * size:
+    own = frame if not flat or float(np.linalg.norm(frame.position)) > 0.02 * size else link.frames[0]
+    if own is link.frames[0] and not flat and float(np.linalg.norm(middle)) > 0.2 * size:
+        nothing = Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
+        at = shapes[0].position
+        own = Frame(name=f"{link.name}_foot", position=at, rotation=np.eye(3), inertial=nothing, shapes=())
         note = f"{note}, and " * bool(note) + "bodies of their own at the ends of the last links"
-        return replace(foot, name=f"{link.name}_foot", own_body=True, position=shapes[0].position, note=note)
-    return foot
+    return Foot(link=link.name, frame=own, supports=supports, shapes=shapes, note=note)
 
 
 def _tip(stance: Stance, link: Link, sprawled: bool) -> tuple[Frame, Array, Array]:

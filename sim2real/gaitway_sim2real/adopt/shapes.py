@@ -37,8 +37,8 @@ def collision_shapes(stance: Stance, hips: Sequence[str], size: float, notes: li
         foot, floor, shin = soles.get(link.name), ground + CLEARANCE * size, None
         if foot is not None and not foot.own_body:
             continue
-        gone = set(foot.frames) if foot is not None else set()
-        own = simple([each for frame in link.frames if frame.name not in gone for each in frame.shapes])
+        kept_frames = [frame for frame in link.frames if foot is None or frame.name != foot.name]
+        own = simple([shape for frame in kept_frames for shape in frame.shapes])
         if foot is not None and link.joints:
             start, end = link.joints[-1].position, foot.sole
             shin = capsule_between(start, start + 0.75 * (end - start), SHIN * float(np.linalg.norm(end - start)))

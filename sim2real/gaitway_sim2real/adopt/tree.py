@@ -73,18 +73,22 @@ class Link:
 class Foot:
     """A foot. All positions are in the frame of ``link``, the last moving link of the leg."""
 
-    name: str
     link: str
-    own_body: bool
-    """True if the foot becomes a body of its own, with ``position`` and ``rotation``."""
-    position: Array
-    rotation: Array
-    frames: tuple[str, ...]
-    """Fixed links whose mass goes to the foot's own body."""
+    frame: Frame
+    """The link itself, a link fixed to it, or a made one without mass."""
     supports: Array
     """Points that carry it, (S, 3): the corners of a flat sole, or the lowest point of a ball."""
     shapes: tuple[Shape, ...]
     note: str
+
+    @property
+    def name(self) -> str:
+        return self.frame.name
+
+    @property
+    def own_body(self) -> bool:
+        """True if the foot becomes a body of its own, with the mass of its frame."""
+        return self.name != self.link
 
     @property
     def sole(self) -> Array:
