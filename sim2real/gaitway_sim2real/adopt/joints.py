@@ -10,6 +10,7 @@ from gaitway_files.patterns import matches
 from .tree import AdoptError, Foot, Tree
 
 LIGHT = 0.005  # share of the robot's mass below which a joint off the legs moves a finger
+FOLLOW = "they follow other joints"
 
 
 def held_joints(
@@ -34,7 +35,7 @@ def held_joints(
             if _any(hold, name):
                 why = "as --hold says"
             elif name in tree.followers:
-                why = "they follow other joints"
+                why = FOLLOW
             elif name in legs or _any(move, name):
                 continue
             elif many and name in tree.driven:
@@ -46,7 +47,8 @@ def held_joints(
             else:
                 continue
             found.setdefault(why, []).append(name)
-    notes += [f"held still: {', '.join(names)} ({why}); --move REGEX moves them" for why, names in found.items()]
+    for why, names in found.items():
+        notes.append(f"held still: {', '.join(names)} ({why}){'; --move REGEX moves them' * (why != FOLLOW)}")
     neutral = tree.neutral() | dict(pose)
     return {name: neutral[name] for names in found.values() for name in names}
 

@@ -85,26 +85,25 @@ def find_pose(
     Reflections of which the pose is not its own image are removed.
     """
     told = _told(stance.tree, efforts, given, reflections)
-    for pose, reason in _candidates(stance, legs, list(reflections.values()), told):
+    for pose, reason in _candidates(stance, legs, list(reflections.values()), told, notes):
         stance.put(pose)
         if (fault := _fault(stance, efforts, size)) is None:
             stance.put(pose := _evened(stance.tree, pose, reflections, notes))
             notes.append(f"default pose: {reason}")
             return pose
-        if stance.tree.key:
-            stance.tree = replace(stance.tree, key={})
-            notes.append(NO_STAND)
     raise AdoptError(f"{stance.tree.path}: {fault}")
 
 
 def _candidates(
-    stance: Stance, legs: Sequence[Leg], reflections: Sequence[Reflection], told: Mapping[str, float]
+    stance: Stance, legs: Sequence[Leg], reflections: Sequence[Reflection], told: Mapping[str, float], notes: list[str]
 ) -> Iterator[tuple[dict[str, float], str]]:
     """Poses to stand in and how they come about: the file's own, then legs bent less and less."""
     change = "--pose JOINT=RAD,... changes it"
     if stance.tree.key and not told:
         pose = {name: stance.tree.key[name] for name in stance.tree.joints}
         yield pose, f"the file's own keyframe, in which it stands; {change}"
+        stance.tree = replace(stance.tree, key={})  # asked for another one, so it does not stand
+        notes.append(NO_STAND)
     for factor in RATIOS:
         ratio = min(STRAIGHT[len(legs)] * factor, 0.98)
         reason = (

@@ -34,3 +34,10 @@ def test_joints_that_the_user_holds_stay_where_they_are_put(tmp_path):
     assert list(found.mirrors) == ["left-right", "front-back"]
     model = mujoco.MjModel.from_xml_path(str(found.mjcf))
     assert abs(model.body("FL_thigh").quat[1]) == pytest.approx(np.sin(0.05), abs=1e-6)
+
+
+def test_joints_off_the_legs_that_follow_others_are_held_without_a_choice(tmp_path):
+    tie = '<equality><joint joint1="arm_yaw" joint2="FL_hip_joint" polycoef="0 1 0 0 0"/></equality>'
+    _, lines = adopted(tmp_path, written(tmp_path, dog(on_base=ARM, end=tie)), moved=("arm_yaw",))
+    (line,) = (line for line in lines if line.startswith("held still: arm_yaw"))
+    assert "--move" not in line

@@ -44,7 +44,7 @@ def test_the_files_own_pose_is_taken_if_it_stands(tmp_path):
     assert found.default_joint_pos[2] != -1.0 and any("keyframe" in line for line in lines)
 
 
-def test_what_the_user_says_counts(tmp_path):
+def test_a_given_pose_and_given_gains_are_taken(tmp_path):
     told = {"FL_knee_joint": -0.9}
     found, _ = adopted(tmp_path, written(tmp_path, dog()), pose=told, gains={".*_knee_joint": (30.0, 1.0)})
     values = dict(zip(found.joint_names, found.default_joint_pos, strict=True))
