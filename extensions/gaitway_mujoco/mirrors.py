@@ -80,11 +80,9 @@ class _FootKinematics:
 
 def _image_feet(robot: Robot, name: str, mirror: Mirror) -> list[int]:
     """Index of each foot's mirror image."""
-    swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     images = []
     for foot in robot.foot_names:
-        prefix = max((p for p in swap if foot.startswith(p)), key=len, default="")
-        image = swap.get(prefix, "") + foot[len(prefix) :]
+        image = mirror.image(foot)
         if image not in robot.foot_names:
             raise UserError(f"robot {robot.name!r}, mirror {name!r}: the image of {foot} would be {image}, not a foot")
         images.append(robot.foot_names.index(image))

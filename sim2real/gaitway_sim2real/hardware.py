@@ -44,7 +44,10 @@ def hardware_of(name: str, config: Path | None = None) -> Hardware:
     if ":" in name:
         found = hardware_from(ROBOTS[name])
         if found is None:
-            raise DeployError(f"{name} has no hardware: its Robot must say how it is driven")
+            raise DeployError(
+                f"{name} has no hardware: its Robot needs hardware=Hardware(...), with its wire, the motor slot of "
+                "each joint and its limits, as tasks/gaitway_tasks/robots/go2 has it"
+            )
         return found
     if name not in HARDWARE:
         raise DeployError(f"unknown robot {name!r}: known are {', '.join([*HARDWARE, ROS2])}")

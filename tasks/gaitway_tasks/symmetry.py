@@ -42,11 +42,9 @@ class MirrorGroup:
 
 def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
     """Signed permutation of values in canonical joint order by ``mirror``."""
-    swap = {**mirror.pairs, **{b: a for a, b in mirror.pairs.items()}}
     perm, sign = [], []
     for name in robot.joint_names:
-        prefix = max((p for p in swap if name.startswith(p)), key=len, default=None)
-        image = name if prefix is None else swap[prefix] + name[len(prefix) :]
+        image = mirror.image(name)
         if image not in robot.joint_names:
             raise UserError(f"mirror of joint {name!r} is {image!r}, which robot {robot.name!r} does not have")
         perm.append(robot.joint_names.index(image))

@@ -85,7 +85,9 @@ class Twin:
         """
         hardware = hardware or hardware_from(robot)
         if hardware is None:
-            raise TwinError(f"{robot.name} has no hardware definition, which describes its wire: use a ROS 2 twin")
+            raise TwinError(
+                f"{robot.name} has no hardware: its Robot needs hardware=Hardware(...), which names its wire"
+            )
         side = side_of(hardware)
         self.period = period = side.period_of(hardware)
         """Between two states [s]."""

@@ -97,16 +97,19 @@ def lift(robot: Robot, height: float) -> Array:
             reach = jacobian[:size, columns[chosen]]
             wanted = np.zeros(6)
             wanted[:3] = start + np.array([0.0, 0.0, height * (step + 1) / LIFTS]) - data.xpos[foot]
-            turned = level @ data.xmat[foot].reshape(3, 3).T
-            wanted[3:] = 0.5 * np.array(
-                [turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]]
-            )
+            wanted[3:] = small_turn(data.xmat[foot].reshape(3, 3), level)
             gram = reach @ reach.T
             damped = gram + DAMPING * np.trace(gram) / size * np.eye(size)
             offset[chosen] += reach.T @ np.linalg.solve(damped, wanted[:size])
             offset = np.clip(pose + offset, limits[:, 0], limits[:, 1]) - pose
         found[row] = offset
     return found
+
+
+def small_turn(start: Array, end: Array) -> Array:
+    """Rotation vector [rad], (3,), that turns ``start`` (3, 3) into ``end`` (3, 3), for small angles."""
+    turned = end @ start.T
+    return 0.5 * np.array([turned[2, 1] - turned[1, 2], turned[0, 2] - turned[2, 0], turned[1, 0] - turned[0, 1]])
 
 
 @functools.cache

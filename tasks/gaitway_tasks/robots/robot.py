@@ -67,6 +67,12 @@ class Mirror:
     pairs: Mapping[str, str]
     flip: tuple[str, ...]
 
+    def image(self, name: str) -> str:
+        """Name of the mirror image of a joint or body."""
+        swap = {**self.pairs, **{b: a for a, b in self.pairs.items()}}
+        prefix = max((p for p in swap if name.startswith(p)), key=len, default="")
+        return swap.get(prefix, "") + name[len(prefix) :]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Robot:

@@ -1,9 +1,17 @@
-"""Small robots made for tests, as MJCFs."""
+"""Small robots as MJCFs and a URDF, and what gaitway adopt makes of them."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+
+import pytest
+from gaitway_files.errors import UserError
+from gaitway_mujoco.mirrors import verify_mirrors
+from gaitway_sim2real.adopt.adopt import Options, adopt
+from gaitway_tasks.robots import Robot
+from gaitway_tasks.robots.check import check_robot
 
 LEG = """
 <body name="{leg}_hip" pos="{x} {y} 0"><joint name="{leg}_hip_joint" axis="1 0 0" range="-0.8 0.8"/>
@@ -108,3 +116,54 @@ def linked_dog(gap: float = 0.0) -> str:
         loops += '<connect site1="a" site2="b"/>'
     joints = tuple(f"{leg}_{joint}" for leg, _, _ in legs for joint in ("hip", "motor"))
     return robot(parts, joints=joints, end=f"<equality>{loops}</equality>")
+
+
+URDF_LINK = """<link name="{name}"><inertial><mass value="{mass}"/><origin xyz="0 0 {low}"/>
+<inertia ixx=".002" iyy=".002" izz=".002" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><origin xyz="0 0 {low}"/><geometry>{shape}</geometry></collision></link>"""
+URDF_JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}"/>
+<axis xyz="{axis}"/><limit lower="-1.8" upper="1.8" effort="20" velocity="20"/></joint>"""
+
+
+def urdf(velocity: str = "20") -> str:
+    """A dog with a massless root on the ground, a camera, a mesh that is not there, and feet on fixed joints."""
+    mesh, ball = '<mesh filename="package://dog/trunk.stl"/>', '<sphere radius="0.02"/>'
+    rod = '<cylinder radius="0.02" length="0.15"/>'
+    parts = ['<link name="base_footprint"/>', URDF_LINK.format(name="trunk", mass=6, low=0, shape=mesh)]
+    parts += [
+        URDF_JOINT.format(name="up", kind="fixed", parent="base_footprint", child="trunk", at="0 0 .4", axis="1 0 0")
+    ]
+    parts += ['<link name="camera"/>']
+    parts += [URDF_JOINT.format(name="eye", kind="fixed", parent="trunk", child="camera", at=".3 0 0", axis="1 0 0")]
+    for leg, x, y in (("LF", 0.2, 0.1), ("RF", 0.2, -0.1), ("LH", -0.2, 0.1), ("RH", -0.2, -0.1)):
+        chain = (
+            ("HAA", "revolute", "trunk", "hip", f"{x} {y} 0", "1 0 0", 0.5, 0, ball),
+            ("HFE", "revolute", f"{leg}_hip", "thigh", f"0 {0.4 * y} 0", "0 1 0", 0.6, -0.1, rod),
+            ("KFE", "revolute", f"{leg}_thigh", "shank", "0 0 -.2", "0 1 0", 0.2, -0.1, rod),
+            ("sole", "fixed", f"{leg}_shank", "foot", "0 0 -.2", "0 1 0", 0.05, 0, ball),
+        )
+        for joint, kind, parent, child, at, axis, mass, low, shape in chain:
+            parts.append(URDF_LINK.format(name=f"{leg}_{child}", mass=mass, low=low, shape=shape))
+            parts.append(
+                URDF_JOINT.format(
+                    name=f"{leg}_{joint}", kind=kind, parent=parent, child=f"{leg}_{child}", at=at, axis=axis
+                )
+            )
+    return f'<robot name="dog">{"".join(parts)}</robot>'.replace('velocity="20"', f'velocity="{velocity}"')
+
+
+def adopted(folder: Path, path: Path, **options) -> tuple[Robot, list[str]]:
+    """The robot of the package that adopting ``path`` writes, and the lines that are printed."""
+    lines = adopt(path, folder / "made", "made", Options(**options), verify_mirrors)
+    spec = importlib.util.spec_from_file_location("made", folder / "made/__init__.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    check_robot(module.ROBOT)
+    return module.ROBOT, lines
+
+
+def refusal(folder: Path, text: str, name: str = "robot.xml", **options) -> str:
+    with pytest.raises(UserError) as caught:
+        adopt(written(folder, text, name), folder / "made", "made", Options(**options), verify_mirrors)
+    assert not (folder / "made").exists()
+    return str(caught.value)
