@@ -91,6 +91,7 @@ class track_mean_ang_vel_z_exp(StatefulTerm):
         return torch.exp((told - self.mean).square() / -(std**2))
 
     def reset(self, env_ids: Tensor) -> None:
+        """Begin the means of new episodes."""
         self.fresh[env_ids] = True
 
 
