@@ -51,7 +51,8 @@ def test_it_is_deployed(exported: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
         robot = open_robot(facts, Connection(say=told.append))
         robot.connect(timeout=10.0)
         seen = survey(robot, SafetyFilter(contract, robot.joint_names, PATIENT, facts), 0.1)
-        assert seen.fault is None and end.frames == []  # nothing is commanded before it is taken over
+        assert seen.fault is None and 0.0 <= seen.oldest < 0.5
+        assert end.frames == []  # nothing is commanded before it is taken over
         config = ControllerConfig(ramp=0.2, fade=0.1, hold=0.1, settle=0.1, lower=0.2, damp=0.1, limits=PATIENT)
         still = (0.0, 0.0, 0.0)
         policy = WavePolicy(contract, tamper=lambda targets: targets[::-1])  # a policy answers in the robot's order
