@@ -52,8 +52,8 @@ def cpu(task: Task) -> Task:
     - a robot walks by a clock (:func:`.gaits.by_the_clock`): rewards of contact and air times alone take several times
       as many steps, and end in a patter that lives on soft contact; the narrow tracking rewards are three times as
       large beside it, and an action moves a joint target by 0.5 rad at least, or exploration lifts no foot;
-    - without a front-back mirror, commands and pushes grow with success, and progress along the command is paid
-      (:func:`.gaits.growing`): told to go forwards as often as backwards, a robot steps on the spot for long;
+    - without a front-back mirror, on a plane, commands and pushes grow with success, and progress along the command is
+      paid (:func:`.gaits.growing`): told to go forwards as often as backwards, a robot steps on the spot for long;
     - on two legs, rewards and ranges come from the robot's facts (:func:`.upright.on_two_legs`);
     - every seventh command is to stand, and a quarter are at ends of the command ranges, where robots fall first; the
       exported policy changes its command no faster than a robot can follow, because sudden stops and reversals at full
@@ -119,7 +119,7 @@ def cpu(task: Task) -> Task:
     if gait is not None:
         turns = any(mirror.axis == "x" for mirror in task.robot.mirrors.values())
         task = by_the_clock(task, gait)
-        task = task if turns else growing(task)
+        task = task if turns or not task.ground.flat else growing(task)
         task = on_two_legs(task) if upright else replace(task, actions=_lively(joint_positions(task)))
     return task if task.ground.flat else over_rough_ground(task)
 

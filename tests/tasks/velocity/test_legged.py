@@ -42,6 +42,11 @@ def test_commands_of_robots_with_a_front_back_mirror_are_whole_from_the_start():
     assert grows == {name: not name.startswith("anymal") for name in TRAINED}
 
 
+def test_on_rough_ground_the_terrain_alone_grows():
+    task = get_task("velocity-rough-go2-blind", "cpu")
+    assert set(task.curriculum) == {"terrain_levels"} and "lin_vel_xy_progress" not in task.rewards
+
+
 def test_a_user_s_own_terms_survive_what_cpu_makes_of_two_legs():
     task = get_task("velocity-flat-g1-29dof-blind")
     mine = Reward(func=my_reward, weight=0.5)
