@@ -69,45 +69,30 @@ def lin_vel_xy_progress(world: World, command_name: str, threshold: float = 0.1,
     return torch.where(asked > threshold, along.clamp(-1.0, 1.0), resting)
 
 
-class _MeanYawRate(StatefulTerm):
-    """A reward by the running mean of the yaw rate over about ``time`` [s], which starts at the command."""
-
-    STATE = ("mean", "fresh")
-
-    def __init__(self, term: Any, world: World):
-        self.mean = torch.zeros(world.num_envs, device=world.device)
-        self.fresh = torch.ones(world.num_envs, dtype=torch.bool, device=world.device)
-        """Episodes of which no step was seen yet."""
-
-    def updated(self, world: World, told: Tensor, time: float) -> Tensor:
-        """The mean after this step [rad/s], (N,)."""
-        self.mean.copy_(torch.where(self.fresh, told, self.mean))
-        self.mean.lerp_(world.robot.root_ang_vel_b[:, 2], world.step_dt / time)
-        self.fresh.zero_()
-        return self.mean
-
-    def reset(self, env_ids: Tensor) -> None:
-        """Begin the means of new episodes."""
-        self.fresh[env_ids] = True
-
-
-class track_mean_ang_vel_z_exp(_MeanYawRate):
+class track_mean_ang_vel_z_exp(StatefulTerm):
     """exp(-(cmd_yaw - mean w_z)^2 / std^2), with a running mean over about ``time`` [s].
 
     A walking robot on two legs turns to and fro within each step, by more than narrow rewards reach: paid for the
     momentary yaw rate, it learns to swing less and not to turn.
     """
 
+    STATE = ("mean", "fresh")
+
+    def __init__(self, term: Any, world: World):
+        self.mean = torch.zeros(world.num_envs, device=world.device)
+        self.fresh = torch.ones(world.num_envs, dtype=torch.bool, device=world.device)
+        """Episodes of which no step was seen yet: their mean starts at the command."""
+
     def __call__(self, world: World, std: float, command_name: str, time: float) -> Tensor:
         told = world.command(command_name)[:, 2]
-        return torch.exp((told - self.updated(world, told, time)).square() / -(std**2))
+        self.mean.copy_(torch.where(self.fresh, told, self.mean))
+        self.mean.lerp_(world.robot.root_ang_vel_b[:, 2], world.step_dt / time)
+        self.fresh.zero_()
+        return torch.exp((told - self.mean).square() / -(std**2))
 
-
-class ang_vel_z_swing_l1(_MeanYawRate):
-    """|w_z - mean w_z| [rad/s], with a running mean over about ``time`` [s]: turning to and fro within each step."""
-
-    def __call__(self, world: World, command_name: str, time: float) -> Tensor:
-        return (world.robot.root_ang_vel_b[:, 2] - self.updated(world, world.command(command_name)[:, 2], time)).abs()
+    def reset(self, env_ids: Tensor) -> None:
+        """Begin the means of new episodes."""
+        self.fresh[env_ids] = True
 
 
 def lin_vel_z_l2(world: World) -> Tensor:

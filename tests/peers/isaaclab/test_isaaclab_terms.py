@@ -157,7 +157,6 @@ def test_no_reward_or_termination_is_left_uncompared():
         "feet_stumble",  # legged_gym's
         "lin_vel_xy_progress",  # Isaac Lab rewards speed by exponentials alone
         "track_mean_ang_vel_z_exp",  # the momentary one is compared
-        "ang_vel_z_swing_l1",  # Isaac Lab has no rewards of a mean
         "ground_orientation_l2",  # Isaac Lab's flat_orientation_l2 asks for a level base
         "stand_still_action_rate_l2",  # Isaac Lab's is about joint positions
         "stand_still_joint_vel_l1",
