@@ -52,9 +52,9 @@ def find_feet(tree: Tree, names: Sequence[str] = ()) -> tuple[list[Foot], float,
             "walks on two, four or six: name its feet with --feet A,B,..."
         )
     size = reach if sprawled else top - lowest
+    for end in found:
+        _refuse_wheel(stance, end)
     feet = _ordered(stance, [_foot(stance, end, size, sprawled) for end in found])
-    for foot in feet:
-        _refuse_wheel(stance, foot)
     notes = [f"feet: {', '.join(foot.name for foot in feet)} ({why}); --feet A,B,... names others"]
     for note in dict.fromkeys(foot.note for foot in feet if foot.note):
         notes.append(f"feet {', '.join(foot.name for foot in feet if foot.note == note)}: {note}")
@@ -144,18 +144,19 @@ def _ball(frame: Frame, down: Array, middle: Array, width: float, size: float) -
     return (sphere(middle - radius * down, radius),), f"a ball of {radius:.3f} m in place of its {last.kind}"
 
 
-def _refuse_wheel(stance: Stance, foot: Foot) -> None:
-    """Raise for a round link that turns endlessly about a level axis."""
-    link = stance.tree.by_name[foot.link]
-    if len(link.joints) != 1 or link.joints[0].slide or link.joints[0].limits is not None or not link.shapes:
+def _refuse_wheel(stance: Stance, link: Link) -> None:
+    """Raise for a link that turns endlessly about a level axis, and is round or has no shape."""
+    if len(link.joints) != 1 or link.joints[0].slide or link.joints[0].limits is not None:
         return
     joint = link.joints[0].name
-    axis = stance.axis(joint)
-    ahead, up = np.cross(axis, [0.0, 0.0, 1.0]), np.array([0.0, 0.0, 1.0])
+    axis, up = stance.axis(joint), np.array([0.0, 0.0, 1.0])
+    ahead = np.cross(axis, up)
     radii = ((_cloud(stance, link) - stance.anchor(joint)) @ np.stack([ahead, -ahead, up, -up], 1)).max(0)
-    if abs(axis[2]) <= 0.3 and radii.min() > 0.0 and np.ptp(radii) < ROUND * radii.max():
+    round_ = radii.min() > 0.0 and np.ptp(radii) < ROUND * radii.max()
+    if abs(axis[2]) <= 0.3 and (round_ or not link.shapes):
+        size = f" of {radii.mean():.3f} m" if round_ else ""
         raise AdoptError(
-            f"{stance.tree.path}: {foot.link!r} is a wheel of {radii.mean():.3f} m on the endless joint {joint!r}: "
+            f"{stance.tree.path}: {link.name!r} is a wheel{size} on the endless joint {joint!r}: "
             "tasks here are for legs; make the wheels' joints fixed to walk on them"
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 from gaitway_files.mjcf_files import read_mjcf
-from gaitway_tasks.robots.mjcf import ModelError, compile_spec, effort_limits
+from gaitway_tasks.robots.mjcf import WIDEST, ModelError, compile_spec, effort_limits
 from gaitway_tasks.robots.source import compiled, is_urdf, read_spec
 
 from ..mujoco.shapes import foot_shapes
@@ -182,7 +182,7 @@ class _Reader:
             slide=bool(model.jnt_type[joint] == _TYPE.mjJNT_SLIDE),
             position=model.jnt_pos[joint],
             axis=model.jnt_axis[joint],
-            limits=(low, high) if model.jnt_limited[joint] and low < high < 1e4 else None,
+            limits=(low, high) if model.jnt_limited[joint] and 0.0 < high - low < WIDEST else None,
             ref=float(model.qpos0[qpos]),
             stiffness=model.jnt_stiffness[joint],
             springref=float(model.qpos_spring[qpos]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ Three half turns each way, as ANYbotics writes for no limit, are .33 rad if they
 """
 ENDLESS = 1e4
 """Limit of a joint [rad] that means none."""
+_MATERIAL = re.compile(rb"<material\b[^>]*?(/>|(?<!/)>.*?</material>)", re.DOTALL)
 MESHES = (".stl", ".obj", ".msh")
 """Endings of mesh files that MuJoCo reads."""
 COMPILER_BYTES = 4 * GIB
@@ -57,9 +59,11 @@ def load_spec(path: str | Path, *, urdf: bool = False) -> mujoco.MjSpec:
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"no MJCF file at {path}")
+    kind = "MJCF"
     try:
         content = read_bytes(path, MODEL_BYTES)
-        if not urdf and names_a_urdf(path, content):
+        kind = "URDF" if names_a_urdf(path, content) else kind
+        if not urdf and kind == "URDF":
             out = path.with_suffix(".xml") if path.suffix == ".urdf" else path.with_name(f"{path.stem}_mjcf.xml")
             raise ModelError(f"{path} is a URDF, and an MJCF is needed: gaitway convert {path} --out {out} writes one")
         digest = hashlib.sha256(content).digest()
@@ -68,12 +72,30 @@ def load_spec(path: str | Path, *, urdf: bool = False) -> mujoco.MjSpec:
             contained(functools.partial(_try, path), path, "compiling it and taking it apart", memory=COMPILER_BYTES)
             _tried.add((path.resolve(), digest))
     except FileError as error:
-        raise ModelError(f"{path} is not a valid MJCF: {error.reason if error.name == str(path) else error}") from None
+        raise ModelError(
+            f"{path} is not a valid {kind}: {error.reason if error.name == str(path) else error}"
+        ) from None
     try:
-        spec = mujoco.MjSpec.from_file(str(path))
+        spec = _parsed(path, content)
     except (ValueError, mujoco.FatalError) as error:
-        raise ModelError(f"{path} is not a valid MJCF: {one_line(error)}") from error
+        raise ModelError(f"{path} is not a valid {kind}: {one_line(error)}") from error
     _check_unit(spec, path)
+    return spec
+
+
+def _parsed(path: Path, content: bytes) -> mujoco.MjSpec:
+    try:
+        return mujoco.MjSpec.from_file(str(path))
+    except ValueError as error:
+        if "repeated element: 'material'" not in str(error):  # which ROS takes in a URDF
+            raise
+    return spec_of(_MATERIAL.sub(b"", content), path)
+
+
+def spec_of(content: bytes, path: Path) -> mujoco.MjSpec:
+    """The model of ``content``, whose files are where those of ``path`` would be."""
+    spec = mujoco.MjSpec.from_string(content.decode())
+    spec.modelfiledir = str(path.absolute().parent)
     return spec
 
 

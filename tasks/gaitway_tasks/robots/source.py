@@ -80,8 +80,9 @@ def is_urdf(path: Path) -> bool:
 def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
     """The robot of an MJCF, or of a URDF with its first link free to move.
 
-    With ``mended``, two faults are mended and told in it: shapes whose meshes are missing, or are no meshes that
-    MuJoCo reads, are left out, and moments of inertia that no body has become the nearest ones that a body can have.
+    With ``mended``, three faults are mended and told in it: shapes whose meshes are missing, or are no meshes that
+    MuJoCo reads, are left out, moments of inertia that no body has become the nearest ones that a body can have, and
+    visual shapes collide in a URDF in which nothing does.
 
     A URDF's links that are fixed to others stay bodies, and have the mass that the file gives them. Meshes called
     ``package://NAME/...`` are looked for beside the file and above it. Raises :class:`SourceError` for what MuJoCo
@@ -94,6 +95,9 @@ def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
     if path.is_file() and _XACRO.search(without_comments(read_bytes(path, MODEL_BYTES), path)):
         raise SourceError(f"{path} is a xacro, of which ROS makes a URDF: ros2 run xacro xacro {path} > robot.urdf")
     spec = load_spec(path, urdf=True)
+    if mended is not None and not spec.geoms and is_urdf(path):
+        spec = _seen(path)
+        mended += ["no link has a <collision>: the <visual> shapes collide"] if spec.geoms else []
     if mended is not None:
         _drop_lost(spec, path, mended)
     if not is_urdf(path):
@@ -101,7 +105,7 @@ def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
     spec.compiler.fusestatic = False
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     for mesh in spec.meshes:
-        mesh.file = _found(path, mesh.file)
+        mesh.file = _found(path, mesh.file, spec.meshdir)
         mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL  # no shape decides a mass, nor needs a volume
     if len(spec.bodies) < 2:
         raise SourceError(f"{path} has no link with a mass or a collision shape")
@@ -130,6 +134,14 @@ def read_spec(path: Path, mended: list[str] | None = None) -> mujoco.MjSpec:
     return spec
 
 
+def _seen(path: Path) -> mujoco.MjSpec:
+    """A URDF whose visual shapes collide."""
+    from .mjcf import spec_of
+
+    content = without_comments(read_bytes(path, MODEL_BYTES), path)
+    return spec_of(re.sub(rb"(</?)visual\b", rb"\1collision", content), path)
+
+
 def _drop_lost(spec: mujoco.MjSpec, path: Path, mended: list[str]) -> None:
     """Delete the shapes whose meshes cannot be read."""
 
@@ -138,7 +150,7 @@ def _drop_lost(spec: mujoco.MjSpec, path: Path, mended: list[str]) -> None:
     folder = path.absolute().parent / spec.meshdir
     for mesh in list(spec.meshes):
         try:
-            file = folder / (_found(path, mesh.file) if is_urdf(path) else mesh.file)
+            file = folder / (_found(path, mesh.file, spec.meshdir) if is_urdf(path) else mesh.file)
         except SourceError:
             file = folder / mesh.file
         if not mesh.file or (file.is_file() and file.suffix.lower() in MESHES):
@@ -245,12 +257,18 @@ def matrix(quat_wxyz: np.ndarray) -> np.ndarray:
     return flat.reshape(3, 3)
 
 
-def _found(urdf: Path, file: str) -> str:
-    """The file of a mesh called ``file://PATH``, or ``package://NAME/REST``: REST is below a folder above the URDF."""
+def _found(urdf: Path, file: str, meshdir: str) -> str:
+    """The file of a mesh called ``file://PATH``, ``package://NAME/REST``, or by a path.
+
+    REST is below a folder above the URDF. A path begins there too, or in the folder that the URDF names to MuJoCo,
+    which then reads the path's last part alone.
+    """
     if file.startswith("file:"):
         return unquote(urlsplit(file).path)
     if not file.startswith("package://"):
-        return file
+        folder = urdf.absolute().parent
+        places = (folder / meshdir / file, folder / file, folder / meshdir / Path(file).name)
+        return str(next((place for place in places if place.is_file()), file))
     rest = file.removeprefix("package://").partition("/")[2]
     for folder in urdf.absolute().parents:
         if (folder / rest).is_file():

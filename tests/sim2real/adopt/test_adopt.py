@@ -9,6 +9,9 @@ from adoptable_robots import adopted, dog, refusal, urdf, written
 from gaitway_sim2real.adopt.standing import stands
 from gaitway_tasks.robots import ANYMAL_C
 
+BOX = """<mujoco><asset><mesh name="b" vertex="-.2 -.08 -.05 .2 -.08 -.05 -.2 .08 -.05 .2 .08 -.05 -.2 -.08 .05
+.2 -.08 .05 -.2 .08 .05 .2 .08 .05"/></asset><worldbody><geom type="mesh" mesh="b"/></worldbody></mujoco>"""
+
 
 def test_the_facts_of_anymal_c_come_back_from_its_model(tmp_path):
     found, lines = adopted(tmp_path, ANYMAL_C.mjcf, efforts={".*": 80.0})
@@ -38,6 +41,30 @@ def test_a_urdf_with_a_root_on_the_ground_and_a_missing_mesh(tmp_path):
     assert found.joint_actuators[0].velocity_limit == 20.0
     assert any("trunk.stl" in line for line in lines) and any("a box between the hips" in line for line in lines)
     assert not stands(found)[1]
+
+
+def test_a_urdf_that_only_shows_shapes_collides_with_them(tmp_path):
+    found, lines = adopted(tmp_path, written(tmp_path, urdf().replace("collision>", "visual>"), "dog.urdf"))
+    assert any("<visual>" in line for line in lines)
+    assert found.foot_height == pytest.approx(0.02, abs=1e-4) and not stands(found)[1]
+
+
+def test_a_urdf_with_two_materials_in_a_shape_and_a_mesh_named_twice_by_its_folder(tmp_path):
+    box = mujoco.MjSpec.from_string(BOX).compile()
+    (tmp_path / "meshes").mkdir()
+    corners = "".join(f"v {x} {y} {z}\n" for x, y, z in box.mesh_vert)
+    (tmp_path / "meshes/trunk.obj").write_text(corners + "".join(f"f {a} {b} {c}\n" for a, b, c in box.mesh_face + 1))
+    text = urdf().replace("package://dog/trunk.stl", "meshes/trunk.obj")
+    paint = '<material name="a"><color rgba="1 0 0 1"/></material><material name="b"/>'
+    text = text.replace("<collision>", f"<visual><geometry><sphere radius='.1'/></geometry>{paint}</visual><collision>")
+    text = text.replace(
+        '<robot name="dog">', '<robot name="dog"><mujoco><compiler meshdir="meshes" strippath="false"/></mujoco>'
+    )
+    found, lines = adopted(tmp_path, written(tmp_path, text, "dog.urdf"))
+    assert not any("trunk.obj" in line for line in lines)
+    model = mujoco.MjModel.from_xml_path(str(found.mjcf))
+    (trunk,) = (k for k in range(model.ngeom) if model.geom_bodyid[k] == model.body("trunk").id)
+    assert model.geom_size[trunk] == pytest.approx([0.065, 0.135, 0.0], abs=1e-3)  # in place of a long box
 
 
 @pytest.mark.parametrize(

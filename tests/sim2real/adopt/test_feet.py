@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from adoptable_robots import adopted, dog, refusal, robot, written
 from gaitway_sim2real.adopt.standing import stands
@@ -11,6 +13,8 @@ WHEEL = """<body name="w{n}" pos="{x} {y} -.1"><joint name="j{n}" axis="0 1 0"/>
 WHEELS = "".join(
     WHEEL.format(n=n, x=x, y=y) for n, (x, y) in enumerate([(0.2, 0.1), (0.2, -0.1), (-0.2, 0.1), (-0.2, -0.1)])
 )
+HEAD = '<body name="head" pos=".3 0 .1"><joint axis="0 0 1" range="-1 1"/><geom size=".05" mass=".1"/></body>'
+BARE = re.sub(r"<geom[^>]*mass=\"(.5)\"/>", r'<inertial pos="0 0 0" mass="\1" diaginertia=".01 .01 .01"/>', WHEELS)
 
 
 def test_shanks_that_end_in_nothing_get_feet(tmp_path):
@@ -26,6 +30,8 @@ def test_shanks_that_end_in_nothing_get_feet(tmp_path):
     ("text", "words"),
     [
         (robot(WHEELS), ("'w0'", "wheel", "'j0'")),
+        (robot(WHEELS.replace('"0 1 0"', '"0 1 0" range="-1000 1000"') + HEAD), ("'w0'", "wheel", "'j0'")),
+        (robot(BARE), ("'w0'", "wheel", "'j0'")),
         (robot('<body name="tail"><joint/><geom size=".05" pos="-.3 0 0" mass="1"/></body>'), ("tail", "--feet")),
     ],
 )
