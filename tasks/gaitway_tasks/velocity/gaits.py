@@ -10,6 +10,7 @@ from gaitway_files.errors import UserError
 from ..mdp import curriculums, observations, rewards
 from ..robots import Robot
 from ..spec import Curriculum, ObservationTerm, Reward, Task
+from . import base
 from .base import COMMAND
 
 GRAVITY = 9.81
@@ -101,7 +102,9 @@ def growing(task: Task) -> Task:
     """``task`` whose commands and pushes grow with success, with rewards that have a slope far from the command.
 
     Those pay so much for speed that feet come to drag, on carpet first: sliding, contacts and heights against the clock
-    weigh more beside them, and so do yaw rates. A trot has to lift each foot alone, as a walk has.
+    weigh more beside them, and so do yaw rates. A trot has to lift each foot alone, as a walk has. Changes of the
+    actions cost three times as much: with Isaac Lab's weight, joint targets come to alternate by up to 0.6 rad at half
+    the control rate, which shakes the base.
 
     Not for a robot with a front-back mirror, which learns forward commands alone: it walks as soon without them, and
     turns more exactly.
@@ -112,7 +115,7 @@ def growing(task: Task) -> Task:
     )
     progress = Reward(func=rewards.lin_vel_xy_progress, weight=4.0, params=COMMAND)
     turning = Reward(func=rewards.track_ang_vel_z_exp, weight=2.0, params={"std": 1.5, **COMMAND})
-    own = task.rewards
+    own = base.reweighted(task, action_rate_l2=-0.03).rewards
     if not two:
         rises = own["feet_phase"].params
         height = max(rises["height"], 0.8 * rises["height"] + SOFT)
