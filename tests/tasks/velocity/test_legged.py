@@ -42,6 +42,22 @@ def test_commands_of_robots_with_a_front_back_mirror_are_whole_from_the_start():
     assert grows == {name: not name.startswith("anymal") for name in TRAINED}
 
 
+def test_small_robots_swing_their_feet_higher_since_floors_are_as_soft_under_them():
+    rises = {}
+    for name in ("anymal-c", "go2"):
+        task = get_task(f"velocity-flat-{name}-blind", "cpu")
+        rises[name] = task.rewards["feet_phase"].params["height"] / task.robot.init_height
+    assert rises["anymal-c"] == pytest.approx(0.15)
+    assert 0.15 < rises["go2"] < 0.18
+
+
+@pytest.mark.parametrize("robot", [name for name in TRAINED if not name.startswith("anymal")])
+def test_changes_of_actions_cost_most_where_progress_is_paid(robot):
+    own, anymal = (get_task(f"velocity-flat-{name}-blind", "cpu").rewards for name in (robot, "anymal-c"))
+    assert "lin_vel_xy_progress" in own and "lin_vel_xy_progress" not in anymal
+    assert own["action_rate_l2"].weight <= 5.0 * anymal["action_rate_l2"].weight < 0.0
+
+
 def test_on_rough_ground_the_terrain_alone_grows():
     task = get_task("velocity-rough-go2-blind", "cpu")
     assert set(task.curriculum) == {"terrain_levels"} and "lin_vel_xy_progress" not in task.rewards
