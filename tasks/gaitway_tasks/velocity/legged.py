@@ -49,7 +49,7 @@ def flat(robot: Robot) -> Task:
     task = base.flat(robot)
     for kind, name, params in (
         ("rewards", "feet_air_time", {"feet": any_of(robot.foot_names)}),
-        ("terminations", "base_contact", {"bodies": any_of(_trunk(robot, facts))}),
+        ("terminations", "base_contact", {"bodies": any_of(_fallen(robot, facts))}),
         ("events", "add_base_mass", {"mass_distribution_params": (-0.05 * facts.mass, 0.1 * facts.mass)}),
         ("events", "base_com", {"com_range": {"x": (-shift, shift), "y": (-shift, shift), "z": (-0.01, 0.01)}}),
     ):
@@ -73,10 +73,10 @@ def any_of(names: Iterable[str]) -> str:
     return "|".join(map(re.escape, names))
 
 
-def _trunk(robot: Robot, facts: Anatomy) -> list[str]:
-    """The base, and the bodies above waists."""
-    above = {facts.moved[joint] for joint in facts.waists}
-    return [robot.base_name, *(name for name in robot.body_names if name in above)]
+def _fallen(robot: Robot, facts: Anatomy) -> list[str]:
+    """Bodies that touch the ground only in a fall, as in validation: the trunk, and legs but for their last links."""
+    touch = {facts.moved[joint] for joint in facts.waists} | {facts.moved[j] for leg in facts.legs for j in leg[:-1]}
+    return [robot.base_name, *(name for name in robot.body_names if name in touch)]
 
 
 def _upright(task: Task, facts: Anatomy, speed: float) -> Task:
