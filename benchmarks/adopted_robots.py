@@ -2,8 +2,9 @@
 
     python benchmarks/adopted_robots.py --models FOLDER ... [--robots NAME ...] [--seed 0] [--out runs/adopted]
 
-The robots were chosen before any of them was trained, and none of them was used to choose the recipe. Their files are
-looked for below the folders ``--models``; ``FROM`` says where they come from. Each robot is adopted, then walked as
+The robots were chosen before any of them was trained. Only Spot changed the recipe: its first training showed that a
+task from facts did not end where validation sees a fall. Files are looked for below the folders ``--models``; ``FROM``
+says where they come from. Each robot is adopted, then walked as
 ``make walk`` does it (``python -m gaitway.walk``). The table is written to adopted.md in OUT after each robot. Started
 again, the script goes on where it stopped. A robot "walks" if no check of falls or tracking fails on its command grid.
 """
