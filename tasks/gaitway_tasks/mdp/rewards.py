@@ -1,7 +1,8 @@
 """Reward terms, ``(N,)``, unweighted. ``std`` is sigma of ``exp(-e^2 / sigma^2)``.
 
 Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_gait`` unitree_rl_lab's,
-``torque_limits`` legged_gym's.
+``torque_limits`` legged_gym's. ``start`` is the share of a term that is paid before any command has grown; the rest
+comes as commands grow (:attr:`.World.growth`).
 """
 
 import math
@@ -23,9 +24,14 @@ def track_lin_vel_xy_exp(world: World, std: float, command_name: str) -> Tensor:
     return torch.exp(_planar_error(world, command_name) / -(std**2))
 
 
-def track_ang_vel_z_exp(world: World, std: float, command_name: str) -> Tensor:
+def track_ang_vel_z_exp(world: World, std: float, command_name: str, start: float = 1.0) -> Tensor:
     """exp(-(cmd_yaw - w_z)^2 / std^2), angular velocity in the base frame."""
-    return torch.exp(_yaw_error(world, command_name) / -(std**2))
+    return _grown(world, start, torch.exp(_yaw_error(world, command_name) / -(std**2)))
+
+
+def _grown(world: World, start: float, values: Tensor) -> Tensor:
+    """``values`` (N,), less while commands have not grown."""
+    return values if world.growth is None or start == 1.0 else values * (start + (1.0 - start) * world.growth)
 
 
 @once
@@ -100,9 +106,9 @@ def lin_vel_z_l2(world: World) -> Tensor:
     return world.robot.root_lin_vel_b[:, 2].square()
 
 
-def ang_vel_xy_l2(world: World) -> Tensor:
+def ang_vel_xy_l2(world: World, start: float = 1.0) -> Tensor:
     """Squared roll and pitch rates of the base in its own frame [rad^2/s^2], (N,)."""
-    return world.robot.root_ang_vel_b[:, :2].square().sum(1)
+    return _grown(world, start, world.robot.root_ang_vel_b[:, :2].square().sum(1))
 
 
 def joint_torques_l2(world: World, joints: str = ".*") -> Tensor:
@@ -282,10 +288,10 @@ def joint_pos_limits(world: World, joints: str = ".*") -> Tensor:
     return indices.of_joints(world, beyond, joints).sum(1)
 
 
-def joint_deviation_l1(world: World, joints: str = ".*") -> Tensor:
+def joint_deviation_l1(world: World, joints: str = ".*", start: float = 1.0) -> Tensor:
     """Sum of |q - q_default| [rad] over ``joints``."""
     deviation = world.robot.joint_pos - world.default_joint_pos
-    return indices.of_joints(world, deviation, joints).abs().sum(1)
+    return _grown(world, start, indices.of_joints(world, deviation, joints).abs().sum(1))
 
 
 def stand_still_joint_deviation_l1(world: World, command_name: str, command_threshold: float = 0.06) -> Tensor:

@@ -31,6 +31,8 @@ FASTEST = 1.0
 """Fastest command of any robot [m/s], Isaac Lab's."""
 TORQUES = -0.4
 """Cost of torques that hold the robot's weight at its height: Go2's in Isaac Lab."""
+START = 0.1
+"""Share of the costs of style before commands grow: a robot that has yet to walk may do it in any way."""
 UNUSED = 0.2
 """Part of the largest angle of a step below which a joint of the leg is not needed for it."""
 
@@ -93,19 +95,20 @@ def _upright(task: Task, facts: Anatomy, speed: float) -> Task:
     for leg in facts.legs:
         knee = max(leg, key=lambda joint: used[joint])
         hips += [joint for joint in leg[: leg.index(knee)] if used[joint] < UNUSED * used[knee]]
-    held = {"hip": (-0.3, hips), "waist": (-0.5, facts.waists), "arms": (-0.1, facts.arms)}
+    held = {"hip": (-2.0, hips), "waist": (-8.0, facts.waists), "arms": (-0.5, facts.arms)}
     costs = {
         f"joint_deviation_{part}": Reward(
             func=rewards.joint_deviation_l1,
             weight=weight,
-            params={"joints": any_of(robot.joint_names[joint] for joint in joints)},
+            params={"joints": any_of(robot.joint_names[joint] for joint in joints), "start": START},
         )
         for part, (weight, joints) in held.items()
         if joints
     }
     idle = [robot.joint_names[joint] for joint in (*facts.waists, *facts.arms)]
     legs = [name for name in robot.joint_names if name not in idle]
-    task = base.reweighted(task, flat_orientation_l2=-5.0, lin_vel_z_l2=-1.0, ang_vel_xy_l2=-0.1, dof_pos_limits=-2.0)
+    task = base.reweighted(task, flat_orientation_l2=-5.0, lin_vel_z_l2=-1.0, ang_vel_xy_l2=-1.0, dof_pos_limits=-2.0)
+    rolling = replace(task.rewards["ang_vel_xy_l2"], params={"start": START})
     command = replace(
         UniformVelocityCommand.of(task),
         lin_vel_x=(-0.6 * speed, speed),
@@ -115,6 +118,6 @@ def _upright(task: Task, facts: Anatomy, speed: float) -> Task:
     return replace(
         task,
         actions=JointPositionAction(scale={any_of(legs): 0.5} | ({any_of(idle): 0.15} if idle else {})),
-        rewards={**task.rewards, **costs, "alive": Reward(func=rewards.is_alive, weight=1.0)},
+        rewards={**task.rewards, **costs, "ang_vel_xy_l2": rolling, "alive": Reward(func=rewards.is_alive, weight=1.0)},
         commands={"base_velocity": command},
     )

@@ -71,7 +71,8 @@ def on_two_legs(task: Task) -> Task:
         )
         for name, weight, std in (("exp", 3.0, 0.5), ("fine", 3.0, 0.2), ("wide", 2.0, 1.5))
     }
-    swing = Reward(func=rewards.track_ang_vel_z_exp, weight=1.0, params={"std": 1.0, **COMMAND})
+    steady = {"std": 1.0, **COMMAND, "start": legged.START}
+    swing = Reward(func=rewards.track_ang_vel_z_exp, weight=8.0, params=steady)
     return replace(
         task,
         commands={"base_velocity": command},
