@@ -228,7 +228,7 @@ def _function(task: Task, term: Any) -> dict[str, Any]:
     """``func`` and ``params``: Isaac Lab's own where it has the same function, else ours."""
     func, params = term.func, dict(term.params)
     ours = {"func": isaac_term(func), "params": params}
-    if func in OF_ACTIONS and task.actions.raw_clip is not None:
+    if "start" in params or (func in OF_ACTIONS and task.actions.raw_clip is not None):
         return ours
     if func in ABOVE_ZERO and not (task.ground.flat or "sensor" in params):
         return ours

@@ -14,7 +14,7 @@ from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.managers import ObservationManager as OurObservationManager
 from gaitway_tasks.mdp.curriculums import CommandGrowth
 from gaitway_tasks.mdp.events import randomize_action_delay
-from gaitway_tasks.mdp.rewards import track_mean_ang_vel_z_exp
+from gaitway_tasks.mdp.rewards import ang_vel_xy_l2, track_mean_ang_vel_z_exp
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.spec import Curriculum, Event, Reward
@@ -166,6 +166,18 @@ def test_a_class_of_ours_is_a_term_of_isaac_lab_s_managers_with_memory_and_reset
     manager.reset(None)
     ours.reset(torch.arange(4))
     close(manager.compute(0.02), 2.0 * 0.02 * ours(world, 0.5, "base_velocity", 0.1))
+
+
+def test_a_reward_with_a_start_grows_with_the_commands():
+    world = TensorWorld(ANYMAL_C, 4).randomize(0)
+    task = get_task(FLAT).replace(rewards={"roll": Reward(func=ang_vel_xy_l2, weight=1.0, params={"start": 0.2})})
+    cfg = gaitway_isaaclab.env_cfg(task, 4, "cpu", asset="nucleus")
+    env = gaitway_env(world, cfg)
+    manager = RewardManager(cfg.rewards, env)
+    whole = ang_vel_xy_l2(world)
+    close(manager.compute(1.0), whole)
+    world_of(env).growth = torch.tensor(0.5)
+    close(manager.compute(1.0), 0.6 * whole)
 
 
 def test_commands_and_pushes_grow_in_isaac_lab():

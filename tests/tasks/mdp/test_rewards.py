@@ -34,6 +34,22 @@ def test_tracking_is_perfect_at_the_command_and_one_over_e_one_sigma_away(world)
     close(rewards.track_ang_vel_z_exp(world, 0.5, CMD), [math.exp(-1)])
 
 
+def test_a_term_with_a_start_is_paid_in_full_once_commands_have_grown(world):
+    command(world, 0.0, 0.0, 0.0)
+    world.robot.root_ang_vel_b = torch.tensor([[0.3, -0.4, 0.0]])
+    world.robot.joint_pos = world.default_joint_pos + 0.5 * torch.eye(1, 12)
+    terms = (
+        (rewards.track_ang_vel_z_exp, (0.5, CMD), 1.0),
+        (rewards.ang_vel_xy_l2, (), 0.25),
+        (rewards.joint_deviation_l1, (), 0.5),
+    )
+    for growth, share in ((None, 1.0), (0.0, 0.2), (0.5, 0.6), (1.0, 1.0)):
+        world.growth = None if growth is None else torch.tensor(growth)
+        for term, args, whole in terms:
+            close(term(world, *args, start=0.2), [share * whole])
+            close(term(world, *args), [whole])
+
+
 def test_tracking_in_the_yaw_frame_ignores_pitch(world):
     command(world, 1.0, 0.0, 0.5)
     # Heading along world y, pitched nose-up by 60 degrees: yaw 90 after pitch -60 about the body's y axis.
