@@ -136,6 +136,7 @@ class IsaacLabWorld:
         self.robot = IsaacLabRobotState(articulation, contacts, robot, self.device)
         self.step_dt = env.step_dt
         self.growth: Tensor | None = None
+        self.style: Tensor | None = None
         self.contact_time_tolerance = 0.5 * env.physics_dt if is_3() else 1e-8
         self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
         limits = tensor(articulation.data.soft_joint_pos_limits)[0]

@@ -69,6 +69,7 @@ class MujocoWorld:
         self.diverged = torch.zeros(num_envs, dtype=torch.bool)
         self.commands: dict[str, Any] = {}
         self.growth: Tensor | None = None
+        self.style: Tensor | None = None
         self._stiffness = torch.ones(num_envs, joints)
         self._damping = torch.ones(num_envs, joints)
         self._strength = torch.ones(num_envs, joints)

@@ -62,7 +62,7 @@ climb before it is low."""
 
 UPRIGHT: dict[str, Any] = CPU | {
     "num_envs": 512,
-    "total_steps": 12_000_000,
+    "total_steps": 20_000_000,
     "agent": replace(
         CPU["agent"],
         first_guess=True,

@@ -51,6 +51,7 @@ class World(Protocol):
     episode_step: Tensor  # (N,), int64
     terminated: Tensor  # (N,), bool, ended in this step for another reason than time
     growth: Tensor | None  # (), 0 to 1, how far commands and pushes have grown; None where no curriculum grows them
+    style: Tensor | None  # (), 0 to 1, how far rewards with a start have grown, after the commands
 
     @property
     def robot(self) -> RobotState: ...

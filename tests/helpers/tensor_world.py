@@ -43,6 +43,7 @@ class TensorWorld:
         self.action, self.previous_action = torch.zeros(n, joints), torch.zeros(n, joints)
         self.episode_step = torch.zeros(n, dtype=torch.int64)
         self.growth: Tensor | None = None
+        self.style: Tensor | None = None
         self.terminated = torch.zeros(n, dtype=torch.bool)
         self.commands: dict[str, Tensor] = {"base_velocity": torch.zeros(n, 3)}
         self.scans: dict[str, Tensor] = {}

@@ -52,19 +52,28 @@ class CommandGrowth(StatefulTerm):
 
     The error of the planar velocity over the speed asked is measured in all environments that are told to go faster
     than ``least`` [m/s], at every restart of any, and smoothed over about a hundred control steps. While it is below
-    ``share``, the level rises, from 0 to 1 in ``steps`` control steps. It never falls. Returns the level.
+    ``share``, the level rises, from 0 to 1 in ``steps`` control steps. It never falls. Returns the level. Once it is 1,
+    the level of what is paid with a ``start`` rises in ``then`` control steps (:attr:`.World.style`).
     """
 
-    STATE = ("level", "error", "seen")
+    STATE = ("level", "style", "error", "seen")
 
     def __init__(self, term: Any, world: World):
         self.level, self.error = torch.zeros((), device=world.device), torch.ones((), device=world.device)
         self.seen = torch.zeros(world.num_envs, dtype=torch.int64, device=world.device)
         """Steps of each episode at the last restart of any."""
-        world.growth = self.level
+        self.style = torch.zeros((), device=world.device)
+        world.growth, world.style = self.level, self.style
 
     def __call__(
-        self, world: World, env_ids: Tensor, command_name: str, share: float, steps: int, least: float = 0.3
+        self,
+        world: World,
+        env_ids: Tensor,
+        command_name: str,
+        share: float,
+        steps: int,
+        least: float = 0.3,
+        then: int = 1,
     ) -> Tensor:
         passed = (world.episode_step - self.seen).amin().clamp(min=0)
         self.seen.copy_(world.episode_step)
@@ -75,6 +84,7 @@ class CommandGrowth(StatefulTerm):
         missing = (told - world.robot.root_lin_vel_b[:, :2]).norm(dim=1) * (asked > 0.0)
         error = torch.where(asked.any(), missing.sum() / asked.sum().clamp(min=1e-6), self.error)
         self.error.lerp_(error, 1.0 - 0.99**passed)
+        self.style.add_(passed / then * (self.level >= 1.0)).clamp_(max=1.0)
         self.level.add_(passed / steps * (self.error < share)).clamp_(max=1.0)
         return self.level.clone()
 

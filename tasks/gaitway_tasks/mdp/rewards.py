@@ -1,8 +1,8 @@
 """Reward terms, ``(N,)``, unweighted. ``std`` is sigma of ``exp(-e^2 / sigma^2)``.
 
 Formulas are Isaac Lab 2.3.2's; ``feet_phase`` is MuJoCo Playground's, ``feet_gait`` unitree_rl_lab's,
-``torque_limits`` legged_gym's. ``start`` is the share of a term that is paid before any command has grown; the rest
-comes as commands grow (:attr:`.World.growth`).
+``torque_limits`` legged_gym's. ``start`` is the share of a term that is paid until all commands have grown; then the
+rest comes (:attr:`.World.style`).
 """
 
 import math
@@ -30,8 +30,8 @@ def track_ang_vel_z_exp(world: World, std: float, command_name: str, start: floa
 
 
 def _grown(world: World, start: float, values: Tensor) -> Tensor:
-    """``values`` (N,), less while commands have not grown."""
-    return values if world.growth is None or start == 1.0 else values * (start + (1.0 - start) * world.growth)
+    """``values`` (N,), less at first."""
+    return values if world.style is None or start == 1.0 else values * (start + (1.0 - start) * world.style)
 
 
 @once

@@ -110,9 +110,8 @@ def growing(task: Task) -> Task:
     turns more exactly.
     """
     two = len(task.robot.foot_names) == 2
-    growth = Curriculum(
-        func=curriculums.CommandGrowth, params={**COMMAND, "share": 0.6, "steps": 4000 if two else 3000}
-    )
+    steps = {"steps": 4000, "then": 4000} if two else {"steps": 3000}
+    growth = Curriculum(func=curriculums.CommandGrowth, params={**COMMAND, "share": 0.6, **steps})
     progress = Reward(func=rewards.lin_vel_xy_progress, weight=4.0, params=COMMAND)
     turning = Reward(func=rewards.track_ang_vel_z_exp, weight=2.0, params={"std": 1.5, **COMMAND})
     own = base.reweighted(task, action_rate_l2=-0.05 if two else -0.08).rewards

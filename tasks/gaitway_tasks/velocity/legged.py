@@ -32,7 +32,7 @@ FASTEST = 1.0
 TORQUES = -0.4
 """Cost of torques that hold the robot's weight at its height: Go2's in Isaac Lab."""
 START = 0.1
-"""Share of the costs of style before commands grow: a robot that has yet to walk may do it in any way."""
+"""Share of the costs of style until commands have grown: a robot that has yet to walk may do it in any way."""
 UNUSED = 0.2
 """Part of the largest angle of a step below which a joint of the leg is not needed for it."""
 

@@ -168,7 +168,7 @@ def test_a_class_of_ours_is_a_term_of_isaac_lab_s_managers_with_memory_and_reset
     close(manager.compute(0.02), 2.0 * 0.02 * ours(world, 0.5, "base_velocity", 0.1))
 
 
-def test_a_reward_with_a_start_grows_with_the_commands():
+def test_a_reward_with_a_start_grows():
     world = TensorWorld(ANYMAL_C, 4).randomize(0)
     task = get_task(FLAT).replace(rewards={"roll": Reward(func=ang_vel_xy_l2, weight=1.0, params={"start": 0.2})})
     cfg = gaitway_isaaclab.env_cfg(task, 4, "cpu", asset="nucleus")
@@ -176,7 +176,7 @@ def test_a_reward_with_a_start_grows_with_the_commands():
     manager = RewardManager(cfg.rewards, env)
     whole = ang_vel_xy_l2(world)
     close(manager.compute(1.0), whole)
-    world_of(env).growth = torch.tensor(0.5)
+    world_of(env).style = torch.tensor(0.5)
     close(manager.compute(1.0), 0.6 * whole)
 
 

@@ -1,5 +1,7 @@
 """The terrain curriculum's three outcomes, and commands that grow."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from gaitway_tasks.mdp.curriculums import CommandGrowth, terrain_levels_vel, ungrown
@@ -88,6 +90,23 @@ def test_commands_grow_with_success_and_never_shrink():
     assert follow(world, growth, 0.0, 50) >= level
     assert follow(world, growth, 0.8, 500) == 1.0
     assert world.growth is growth.level
+
+
+def test_what_has_a_start_grows_after_the_commands():
+    world = TensorWorld(ANYMAL_C, 4)
+    growth = CommandGrowth(GROWTH, world)
+    growth.error.zero_()
+    then = replace(GROWTH, params={**GROWTH.params, "then": 40})
+    for step in range(1, 151):
+        world.commands["base_velocity"] = world.robot.root_lin_vel_b = torch.tensor([[1.0, 0.0, 0.0]]).repeat(4, 1)
+        world.episode_step = world.episode_step + 1
+        growth(world, torch.tensor([step % 4]), **then.params)
+        world.episode_step[step % 4] = 0
+        if step == 100:
+            assert float(growth.level) == pytest.approx(1.0) and float(world.style) == 0.0
+        if step == 120:
+            assert float(world.style) == pytest.approx(0.5, abs=0.03)
+    assert float(world.style) == 1.0
 
 
 def test_the_pace_does_not_depend_on_how_often_episodes_end():

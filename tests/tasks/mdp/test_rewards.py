@@ -43,8 +43,8 @@ def test_a_term_with_a_start_is_paid_in_full_once_commands_have_grown(world):
         (rewards.ang_vel_xy_l2, (), 0.25),
         (rewards.joint_deviation_l1, (), 0.5),
     )
-    for growth, share in ((None, 1.0), (0.0, 0.2), (0.5, 0.6), (1.0, 1.0)):
-        world.growth = None if growth is None else torch.tensor(growth)
+    for style, share in ((None, 1.0), (0.0, 0.2), (0.5, 0.6), (1.0, 1.0)):
+        world.style = None if style is None else torch.tensor(style)
         for term, args, whole in terms:
             close(term(world, *args, start=0.2), [share * whole])
             close(term(world, *args), [whole])
