@@ -112,8 +112,11 @@ def command_cfg(command: Command) -> VelocityCommandCfg:
         raise IsaacLabError(
             f"a command is a {type(command).__name__}: Isaac Lab draws UniformVelocityCommand only; use --world mujoco"
         )
-    if command.ramp:
-        raise IsaacLabError("a command has ramp=True: in Isaac Lab commands jump; set it false, or use --world mujoco")
+    if command.ramp or command.settle:
+        raise IsaacLabError(
+            "a command has ramp or settle: in Isaac Lab commands jump, and robots are told to stand at once; leave "
+            "them out, or use --world mujoco"
+        )
     return VelocityCommandCfg(
         asset_name="robot",
         resampling_time_range=command.resampling_time_range,

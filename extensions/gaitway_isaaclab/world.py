@@ -173,6 +173,9 @@ class IsaacLabWorld:
     def command(self, name: str) -> Tensor:
         return self._env.command_manager.get_command(name)
 
+    def settling(self, name: str) -> Tensor | None:
+        return None
+
     def contact_force_norm(self, bodies: str) -> Tensor:
         """Largest normal force in the sensor's history [N], (N, n), as in Isaac Lab's contact terms."""
         ids = self._contact_ids.get(bodies)

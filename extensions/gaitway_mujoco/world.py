@@ -95,6 +95,9 @@ class MujocoWorld:
     def command(self, name: str) -> Tensor:
         return self.commands[name].command
 
+    def settling(self, name: str) -> Tensor | None:
+        return self.commands[name].settling
+
     def contact_force_norm(self, bodies: str) -> Tensor:
         return self.robot.contact_force_norm.index_select(1, indices.bodies(self, bodies))
 

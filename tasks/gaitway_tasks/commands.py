@@ -65,6 +65,8 @@ class CommandSampler:
         self.ranges, self.margin, self.time_range = cfg.ranges(), cfg.margin, cfg.resampling_time_range
         self.command = torch.zeros(world.num_envs, len(self.ranges), device=world.device)
         self.time_left = torch.zeros(world.num_envs, device=world.device)
+        self.settling: Tensor | None = None
+        """Time for which robots told to stand are still to step [s], (N,); None if they are told so at once."""
 
     def resample(self, env_ids: Tensor) -> None:
         """Draw new commands and timers for ``env_ids``."""

@@ -58,6 +58,10 @@ class World(Protocol):
 
     def command(self, name: str) -> Tensor: ...
 
+    def settling(self, name: str) -> Tensor | None:
+        """Time for which a robot that is told to stand is still to step [s], (N,); None where it is told so at once."""
+        ...
+
     def contact_force_norm(self, bodies: str) -> Tensor:
         """Size of the contact force on each body whose whole name matches the expression ``bodies`` [N], (N, n).
 

@@ -113,6 +113,9 @@ class TensorWorld:
     def command(self, name: str) -> Tensor:
         return self.commands[name]
 
+    def settling(self, name: str) -> Tensor | None:
+        return None
+
     def contact_force_norm(self, bodies: str) -> Tensor:
         return self.robot.contact_force_w[:, list(self.spec.body_ids(bodies))].norm(dim=-1)
 

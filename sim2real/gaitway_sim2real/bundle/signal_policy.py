@@ -18,6 +18,7 @@ from gaitway_tasks.actions import joint_positions, joint_targets
 from gaitway_tasks.commands import steering
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
+from gaitway_tasks.mdp.commands import settling
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -62,6 +63,8 @@ class MeasuredWorld:
     action: Tensor
     episode_step: Tensor
     scan: Tensor | None
+    left: Tensor | None
+    """Time for which a robot that is told to stand is still to step [s], (N,)."""
 
     @property
     def num_envs(self) -> int:
@@ -76,6 +79,9 @@ class MeasuredWorld:
             raise UserError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
         return self.velocity_command
 
+    def settling(self, name: str) -> Tensor | None:
+        return self.left
+
     def height_scan(self, name: str) -> Tensor:
         if self.scan is None:
             raise AttributeError(f"height_scan: nothing estimates what the scanner {name!r} sees")
@@ -89,8 +95,8 @@ class SignalPolicy(nn.Module):
     :attr:`input_widths` has their names and widths in order.
 
     ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), step of the gait's
-    cycle (1; absent without a clock), limited command (3; absent without a limit), the actor's memory (M; absent
-    without one)]. All zero means "just reset": the
+    cycle (1; absent without a clock), limited command (3; absent without a limit), time to settle (1; absent without
+    one), the actor's memory (M; absent without one)]. All zero means "just reset": the
     history is then filled with the first frame, as the training environment does. An actor with a memory states its
     width as ``memory_size`` and maps observation and memory to action and next memory.
     """
@@ -119,6 +125,7 @@ class SignalPolicy(nn.Module):
         clips = positions.clips(robot)
         self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
         self.cycle_steps = cycle_steps(task)
+        self.settle = float(getattr(command, "settle", 0.0))
         change = None if command.acceleration is None else torch.tensor(command.acceleration) * task.timing.step_dt
         self.register_buffer("largest_change", change)
         self.estimated = estimated_widths(task)
@@ -134,6 +141,7 @@ class SignalPolicy(nn.Module):
             action=torch.zeros(1, joints),
             episode_step=torch.zeros(1),
             scan=zeros.get("height_scan"),
+            left=torch.zeros(1) if self.settle else None,
         )
         # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
         # signals look at the measured half of a world only, hence the casts.
@@ -148,9 +156,9 @@ class SignalPolicy(nn.Module):
         return 1 + self.num_joints + history + sum(self._small_widths) + self.memory_size
 
     @property
-    def _small_widths(self) -> tuple[int, int]:
-        """Widths of clock and limited command in the state."""
-        return int(self.cycle_steps > 0), 0 if self.largest_change is None else 3
+    def _small_widths(self) -> tuple[int, int, int]:
+        """Widths of clock, limited command and time to settle in the state."""
+        return int(self.cycle_steps > 0), 0 if self.largest_change is None else 3, int(self.settle > 0.0)
 
     @property
     def input_widths(self) -> dict[str, int]:
@@ -161,18 +169,20 @@ class SignalPolicy(nn.Module):
         return {**dict(measured), **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Observation of the actor (N, D), and the history, clock and limited command to keep, (N, K)."""
+        """Observation of the actor (N, D), and the history, clock, limited command and time to settle, (N, K)."""
         signals, state = dict(zip(self._signal_widths(), inputs, strict=False)), inputs[-1]
         small = self._small_widths
         kept = self.state_dim - 1 - self.num_joints - sum(small) - self.memory_size
         widths = [1, self.num_joints, kept, *small, self.memory_size]
-        started, last_action, past, step, limited, _ = state.split(widths, 1)
+        started, last_action, past, step, limited, left, _ = state.split(widths, 1)
         command = signals["command"]
         if self.largest_change is not None:
             limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
             command = limited
         if self.calibration is not None:
             command = self.calibration(command)
+        if self.settle:
+            left = settling(command, left[:, 0], self.settle, self.world.step_dt)[:, None]
         world = replace(
             self.world,
             robot=_state(signals),
@@ -180,15 +190,16 @@ class SignalPolicy(nn.Module):
             action=last_action,
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
+            left=left[:, 0] if self.settle else None,
         )
         self.manager.world = cast(World, world)
         frame = self.manager.frame()
         step = torch.remainder(step + 1.0, float(max(self.cycle_steps, 1)))
         if self.history_length == 1:
-            return frame, torch.cat((past, step, limited), 1)
+            return frame, torch.cat((past, step, limited, left), 1)
         pushed = torch.cat((past[:, self.manager.frame_dim :], frame), 1)
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
-        return history.index_select(1, self.order), torch.cat((history, step, limited), 1)
+        return history.index_select(1, self.order), torch.cat((history, step, limited, left), 1)
 
     @property
     def output_widths(self) -> dict[str, int]:

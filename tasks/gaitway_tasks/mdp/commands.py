@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -25,8 +26,16 @@ def towards_ends(command: Tensor, ranges: Tensor, share: float, random: Tensor) 
     return torch.where(random[4, :, None] < share, ends * (0.8 + 0.2 * random[3, :, None]), command)
 
 
+STANDS = 0.1
+"""Length of a command (vx, vy [m/s], yaw rate [rad/s]) up to which a robot is told to stand."""
 SIDEWAYS = 0.2
 """Share of the sideways speeds and yaw rates that are asked for before commands have grown."""
+
+
+def settling(command: Tensor, left: Tensor, settle: float, dt: float) -> Tensor:
+    """Time for which robots told to stand are still to step [s], (N,), ``dt`` after it was ``left`` (N,)."""
+    stands = torch.linalg.vector_norm(command, dim=1) <= STANDS
+    return torch.where(stands, (left - dt).clamp(min=0.0), settle)
 
 
 def grown(command: Tensor, level: Tensor, forwards: float, random: Tensor) -> Tensor:
@@ -53,7 +62,8 @@ class UniformVelocityCommand(Command):
     share of commands each of whose speeds is 0 or 80 to 100 % of an end of its range, and ``margin``: training draws
     from ranges that are wider by this share, so that an exported policy, whose commands are calibrated, knows what it
     is then asked. With ``ramp``, commands in training change no faster than ``acceleration`` either, and an episode
-    begins at rest.
+    begins at rest. ``settle`` [s] is how much longer the clock of a robot that is told to stand goes on (no longer than
+    :data:`STANDS`): it has to step before it can.
     """
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
@@ -64,6 +74,7 @@ class UniformVelocityCommand(Command):
     margin: float = 0.0
     acceleration: tuple[float, float, float] | None = None
     ramp: bool = False
+    settle: float = 0.0
     heading_command: bool = True
     heading_control_stiffness: float = 0.5
     lin_vel_x: tuple[float, float] = (-1.0, 1.0)
@@ -78,6 +89,8 @@ class UniformVelocityCommand(Command):
                 "ramp: commands follow what was drawn at a limited acceleration, so it needs acceleration, and "
                 "heading_command false"
             )
+        if not 0.0 <= self.settle < math.inf:
+            raise UserError(f"settle = {self.settle:g} s: it must be 0 or a time after which a robot is to stand")
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         return {name: getattr(self, name) for name in TWIST}
@@ -106,7 +119,7 @@ class UniformVelocityCommand(Command):
 class VelocityCommandGenerator(CommandSampler):
     """State of one velocity command: the command (N, 3), its timers, headings and standing flags."""
 
-    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing", "asked")
+    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing", "asked", "settling")
 
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         super().__init__(cfg, world, generator)
@@ -116,6 +129,7 @@ class VelocityCommandGenerator(CommandSampler):
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.asked = torch.zeros_like(self.command) if cfg.ramp else self.command
         """The commands that were drawn, (N, 3)."""
+        self.settling = torch.zeros(n, device=world.device)
         self.speeds = cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z
         self.drawn = cfg.resampling_time_range, *self.speeds, cfg.heading
         """Ranges of what is drawn: time, speeds and heading."""
@@ -155,3 +169,6 @@ class VelocityCommandGenerator(CommandSampler):
             most = dt * indices.row(self.cfg.acceleration, self.command.device)
             self.command += (self.asked - self.command).clamp(-most, most)
             self.command.masked_fill_((self.world.episode_step == 0)[:, None], 0.0)
+        if self.cfg.settle:
+            left = settling(self.command, self.settling, self.cfg.settle, dt)
+            self.settling.copy_(left.masked_fill(self.world.episode_step == 0, 0.0))

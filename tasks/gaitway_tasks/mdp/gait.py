@@ -42,8 +42,11 @@ def cycle_step(world: World, period: float) -> Tensor:
 
 @once
 def is_commanded(world: World, command_name: str, threshold: float) -> Tensor:
-    """Mask (N,) of the commands to move: (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``."""
-    return torch.linalg.vector_norm(world.command(command_name), dim=1) > threshold
+    """Mask (N,) of the commands to move: (vx, vy [m/s], yaw rate [rad/s]) is longer than ``threshold``, or was a moment
+    ago (:meth:`..world.World.settling`)."""
+    moves = torch.linalg.vector_norm(world.command(command_name), dim=1) > threshold
+    left = world.settling(command_name)
+    return moves if left is None else moves.logical_or_(left > 0.0)
 
 
 @once

@@ -10,7 +10,7 @@ from gaitway_files.trust import is_own
 from ..mdp import rewards
 from ..mdp.commands import UniformVelocityCommand
 from ..spec import Reward, Task
-from . import base, legged
+from . import base, gaits, legged
 from .base import COMMAND
 
 STRIDE = 0.5
@@ -37,8 +37,8 @@ def from_facts(task: Task) -> Task:
 def on_two_legs(task: Task) -> Task:
     """``task``, by the clock, for a robot that falls more easily and has to swing its trunk to turn.
 
-    - It starts nearly still, and a command lasts four seconds. It changes as slowly as in the exported policy: told to
-      stop at once, the robot loses its clock in the middle of a step.
+    - It starts nearly still, and a command lasts four seconds. It changes as slowly as in the exported policy, and the
+      clock of a robot that is told to stop goes on for a cycle: without it, it steps no more and falls backwards.
     - A pelvis turns to and fro within each step, and a narrow reward of the momentary yaw rate has no slope under that
       swing: the mean over a stride is paid instead.
     - Standing still, which a walking policy finds late, costs more to miss and is asked for more often, but only of a
@@ -51,7 +51,9 @@ def on_two_legs(task: Task) -> Task:
         resampling_time_range=(4.0, 4.0),
         acceleration=(1.0, 1.0, 1.5),
         ramp=True,
-        rel_standing_envs=0.2,
+        settle=gaits.period(task.robot, gaits.GAITS[2], task.timing.step_dt),
+        rel_standing_envs=0.3,
+        rel_ends=0.3,
     )
     task = base.reweighted(
         task,
@@ -72,7 +74,7 @@ def on_two_legs(task: Task) -> Task:
         for name, weight, std in (("exp", 3.0, 0.5), ("fine", 3.0, 0.2), ("wide", 2.0, 1.5))
     }
     steady = {"std": 1.0, **COMMAND, "start": legged.START}
-    swing = Reward(func=rewards.track_ang_vel_z_exp, weight=8.0, params=steady)
+    swing = Reward(func=rewards.track_ang_vel_z_exp, weight=12.0, params=steady)
     return replace(
         task,
         commands={"base_velocity": command},
