@@ -96,7 +96,8 @@ class IsaacLabRobotState:
     joint_pos, joint_vel, joint_acc = map(_joint, ("joint_pos", "joint_vel", "joint_acc"))
     root_pos_w, root_lin_vel_b, root_ang_vel_b = map(_base, ("root_pos_w", "root_lin_vel_b", "root_ang_vel_b"))
     projected_gravity_b = _base("projected_gravity_b")
-    body_pos_w, body_lin_vel_w = _body("body_link_pos_w"), _body("body_lin_vel_w")
+    body_pos_w = _body("body_link_pos_w")
+    body_lin_vel_w, body_ang_vel_w = _body("body_lin_vel_w"), _body("body_ang_vel_w")
     current_air_time, last_air_time = _foot("current_air_time"), _foot("last_air_time")
     current_contact_time, last_contact_time = _foot("current_contact_time"), _foot("last_contact_time")
 
@@ -116,6 +117,10 @@ class IsaacLabRobotState:
     @property
     def root_quat_wxyz(self) -> Tensor:
         return pick(tensor(self._data.root_quat_w), self._quat)
+
+    @property
+    def body_quat_wxyz(self) -> Tensor:
+        return pick(pick(tensor(self._data.body_link_quat_w), self._bodies), self._quat, dim=2)
 
     @property
     def contact_force_w(self) -> Tensor:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from .model import contact_sensor_name
 
+LED_TO_IT, NOW = "led to it", "now"
+"""Moments of the poses and twists of bodies."""
 CONTACT_THRESHOLD = 1.0  # [N], Isaac Lab's ContactSensorCfg.force_threshold
 
 
@@ -22,9 +24,9 @@ class MujocoRobotState:
 
     It is computed in numpy, whose small operations cost a fraction of torch's. Positions and velocities are those after
     the last physics step; accelerations, torques and contact forces are those that led to it. Contacts are sampled once
-    per control step. ``root_lin_vel_b`` is the velocity of the base frame's origin. ``body_lin_vel_w`` is that of the
-    centres of mass at the start of the last physics step, like the contact forces; it and ``body_pos_w``, of the same
-    moment, exist only with ``bodies``.
+    per control step. ``root_lin_vel_b`` is the velocity of the base frame's origin. Poses and twists of bodies
+    exist only with ``bodies``: as "led to it" they are those at the start of the last physics step, like the contact
+    forces, and as "now" those after it, which takes the batch's stage VEL.
     """
 
     root_pos_w: Tensor
@@ -35,12 +37,15 @@ class MujocoRobotState:
     joint_pos: Tensor
     joint_vel: Tensor
     body_pos_w: Tensor
+    body_quat_wxyz: Tensor
     body_lin_vel_w: Tensor
+    body_ang_vel_w: Tensor
     joint_acc: Tensor
     applied_torque: Tensor
     contact_force_w: Tensor
 
-    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot, *, bodies: bool = False):
+    def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot, *, bodies: str | None = None):
+        self._batch = batch
         self._qpos, self._qvel, self._qacc = batch.bind("qpos"), batch.bind("qvel"), batch.bind("qacc")
         self._force, self._sensordata = batch.bind("actuator_force"), batch.bind("sensordata")
         joint_ids = [model.joint(name).id for name in robot.joint_names]
@@ -51,7 +56,9 @@ class MujocoRobotState:
         self._sensed = _runs([robot.body_names.index(name) for name in sensed], starts)
         self._feet = _as_index(np.array([robot.body_names.index(name) for name in robot.foot_names]))
 
-        self._motion = _BodyMotion(batch, model, robot) if bodies else None
+        self._motion = None if bodies is None else _BodyMotion(batch, model, robot)
+        self._now = bodies == NOW
+        self._fixed = _fixed_pose(model, robot) if robot.fixed_base else None
         n, feet = batch.nsim, len(robot.foot_names)
         self.joint_offset: Tensor | None = None
         self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
@@ -80,29 +87,37 @@ class MujocoRobotState:
         """Refresh the quantities that depend on positions and velocities alone."""
         for name, values in zip(self.KINEMATICS, self._kinematics(slice(None)), strict=True):
             setattr(self, name, torch.from_numpy(values))
+        if self._now:
+            self._read_bodies()
 
     def correct_kinematics(self, env_ids: np.ndarray) -> None:
         """:meth:`update_kinematics` in the rows of ``env_ids`` (n,) alone."""
         for name, values in zip(self.KINEMATICS, self._kinematics(env_ids), strict=True):
             getattr(self, name).numpy()[env_ids] = values
+        if self._now:
+            self._batch.forward(np.unique(env_ids), stage=int(mujoco.mjtStage.mjSTAGE_VEL))
+            self._read_bodies()
+
+    def _read_bodies(self) -> None:
+        assert self._motion is not None
+        self.body_pos_w, self.body_quat_wxyz = self._motion.pose_w()
+        self.body_lin_vel_w, self.body_ang_vel_w = self._motion.twist_w()
 
     def _kinematics(self, rows: slice | np.ndarray) -> tuple[np.ndarray, ...]:
         """Values of :data:`KINEMATICS` in some rows."""
         qpos, qvel = self._qpos[rows].astype(np.float32), self._qvel[rows].astype(np.float32)
-        quat = qpos[:, 3:7]
-        lin_vel_b = quat_apply_inverse(torch.from_numpy(quat), torch.from_numpy(qvel[:, 0:3]))
         joint_pos = qpos[:, self.qpos_adr]
         if self.joint_offset is not None:
             joint_pos = joint_pos + self.joint_offset.numpy()[rows]
-        return (
-            qpos[:, 0:3],
-            quat,
-            lin_vel_b.numpy(),
-            qvel[:, 3:6],
-            _projected_gravity(quat),
-            joint_pos,
-            qvel[:, self.qvel_adr],
-        )
+        return *self._root(qpos, qvel), joint_pos, qvel[:, self.qvel_adr]
+
+    def _root(self, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Pose, twist and gravity of the base; a floating one's numbers are the first of the state."""
+        if self._fixed is not None:
+            return tuple(np.tile(values, (len(qpos), 1)) for values in self._fixed)
+        quat = qpos[:, 3:7]
+        lin_vel_b = quat_apply_inverse(torch.from_numpy(quat), torch.from_numpy(qvel[:, 0:3]))
+        return qpos[:, 0:3], quat, lin_vel_b.numpy(), qvel[:, 3:6], _projected_gravity(quat)
 
     def update(self, dt: float) -> None:
         """Refresh everything after a control step of ``dt`` [s]."""
@@ -112,8 +127,8 @@ class MujocoRobotState:
         forces = self.contact_force_w.flatten(1).numpy()
         for bodies, columns in self._sensed:
             forces[:, bodies] = self._sensordata[:, columns]
-        if self._motion is not None:
-            self.body_pos_w, self.body_lin_vel_w = self._motion.pos_w(), self._motion.lin_vel_w()
+        if self._motion is not None and not self._now:
+            self._read_bodies()
         self._update_air_times(dt)
 
     def _update_air_times(self, dt: float) -> None:
@@ -135,27 +150,36 @@ class MujocoRobotState:
 
 
 class _BodyMotion:
-    """Velocities of the robot's bodies, from MuJoCo's velocities about the whole robot's centre of mass."""
+    """Poses and twists of the robot's bodies, from MuJoCo's velocities about the whole robot's centre of mass."""
 
     def __init__(self, batch: Batch, model: mujoco.MjModel, robot: Robot):
         self._ids = _as_index(np.array([model.body(name).id for name in robot.body_names]))
         self._root = model.body(robot.base_name).rootid[0]
         self._cvel, self._com = batch.bind("cvel"), batch.bind("xipos")
         self._robot_com = batch.bind("subtree_com")
-        self._pos = batch.bind("xpos")
+        self._pos, self._quat = batch.bind("xpos"), batch.bind("xquat")
 
-    def pos_w(self) -> Tensor:
-        """Position of each body frame's origin [m], (N, B, 3)."""
-        return _float32(self._pos[:, self._ids])
+    def pose_w(self) -> tuple[Tensor, Tensor]:
+        """Origin of each body frame [m], (N, B, 3), and its quaternion, (N, B, 4)."""
+        return _float32(self._pos[:, self._ids]), _float32(self._quat[:, self._ids])
 
-    def lin_vel_w(self) -> Tensor:
-        """Velocity of each body's centre of mass [m/s], (N, B, 3)."""
+    def twist_w(self) -> tuple[Tensor, Tensor]:
+        """Velocity of each body's centre of mass [m/s] and the body's angular velocity [rad/s], (N, B, 3) each."""
         twist = _float32(self._cvel[:, self._ids])
         com = self._com[:, self._ids]
         # Rows of the same length are quicker to subtract than rows of three numbers.
         robot_com = np.tile(self._robot_com[:, self._root], com.shape[1])
         arm = _float32(com.reshape(len(com), -1) - robot_com).unflatten(1, (-1, 3))
-        return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm)
+        return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm), twist[..., :3]
+
+
+def _fixed_pose(model: mujoco.MjModel, robot: Robot) -> tuple[np.ndarray, ...]:
+    """Position, quaternion, linear and angular velocity and gravity of a base that does not move."""
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    base, still = data.body(robot.base_name), np.zeros(3, np.float32)
+    quat = base.xquat.astype(np.float32)
+    return base.xpos.astype(np.float32), quat, still, still, _projected_gravity(quat[None])[0]
 
 
 def _float32(view: np.ndarray) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mujoco
 import numpy as np
 import torch
 from gaitway_files.errors import UserError
@@ -11,12 +12,13 @@ from gaitway_tasks.math import all_finite, quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots.clock import untimed
 from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
+from gaitway_tasks.signals import BODIES, read_by
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
 from torch import Tensor
 
 from .model import PhysicsOptions, build_model, delay_line, drives_are_network
-from .state import MujocoRobotState
+from .state import LED_TO_IT, NOW, MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
 TOP_SPEED = 1e3  # [m/s, rad/s] no robot gets near it; MuJoCo itself lets a diverging one reach 1e10
@@ -78,8 +80,10 @@ class MujocoWorld:
         self._stale_kinematics: list[np.ndarray] = []
         self.randomised: set[str] = set()
         """Model fields that have per-environment values."""
-        read = [getattr(term.func, "signals", ()) for term in task.rewards.values()]
-        bodies = any({"body_lin_vel_w", "body_pos_w"} & set(signals) for signals in read)
+        observed = (term for group in task.observations.values() for term in group.terms.values())
+        terms = (*task.rewards.values(), *task.terminations.values(), *task.events.values(), *task.curriculum.values())
+        bodies = NOW if read_by(observed) & BODIES else LED_TO_IT if read_by(terms) & BODIES else None
+        self._stage = int(mujoco.mjtStage.mjSTAGE_VEL if bodies == NOW else mujoco.mjtStage.mjSTAGE_NONE)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
         self._delay_lines: np.ndarray | None = None
         if self._has("history"):  # the values of each actuator's row [user, cursor, times (n), values (n)]
@@ -131,7 +135,7 @@ class MujocoWorld:
         before = self._time.copy()
         with untimed():
             if self._network is None:
-                self.batch.step(nstep=self.task.timing.decimation)
+                self.batch.step(nstep=self.task.timing.decimation, stage=self._stage)
             else:
                 self._step_network()
         restarted = (self._time < before + 0.5 * self.step_dt).reshape(self.num_envs)
@@ -141,7 +145,8 @@ class MujocoWorld:
             self.batch.reset(np.flatnonzero(exploding))
             restarted |= exploding
         self.diverged = torch.from_numpy(restarted)
-        self.ground.keep(self._fields["qpos"][:, :2])
+        if not self.spec.fixed_base:
+            self.ground.keep(self._fields["qpos"][:, :2])
 
     def _step_network(self) -> None:
         """Step with an actuator network, which is evaluated before every physics step because it reads each state."""
@@ -150,7 +155,7 @@ class MujocoWorld:
         for _ in range(self.task.timing.decimation):
             pos, vel = qpos[:, self.robot.qpos_adr].float(), qvel[:, self.robot.qvel_adr].float()
             ctrl.copy_(self._network.torque(self._network_target - pos, vel))
-            self.batch.step(nstep=1)
+            self.batch.step(nstep=1, stage=self._stage)
 
     def reset_physics(self, env_ids: Tensor) -> None:
         """Reset to the model's initial state; the reset events then write poses."""
@@ -183,6 +188,7 @@ class MujocoWorld:
     def write_root_state(
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
     ) -> None:
+        self._refuse_fixed_base()
         _check_finite(root_position=pos_w, root_rotation=quat_wxyz, root_velocity=lin_vel_w, root_turning=ang_vel_b)
         rows = env_ids.numpy()
         self._qpos[rows, 0:3], self._qpos[rows, 3:7] = pos_w.numpy(), quat_wxyz.numpy()
@@ -202,6 +208,7 @@ class MujocoWorld:
         self._stale_kinematics.append(rows)
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
+        self._refuse_fixed_base()
         _check_finite(root_velocity=lin_vel_w, root_turning=ang_vel_w)
         rows = env_ids.numpy()
         ang_vel_b = quat_apply_inverse(torch.from_numpy(self._qpos[rows, 3:7].astype(np.float32)), ang_vel_w)
@@ -292,6 +299,10 @@ class MujocoWorld:
                 f"action delay {longest:.3g} s exceeds the delay line: set max_action_delay >= {longest:.3g}"
             )
         self._expand("actuator_delay").numpy()[env_ids.numpy()] = seconds.numpy()[:, None]
+
+    def _refuse_fixed_base(self) -> None:
+        if self.spec.fixed_base:
+            raise UserError(f"the base of {self.spec.name} is fixed: leave out the events that move or push it")
 
     def _refuse_network(self, what: str) -> None:
         if self._network is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from gaitway_files.errors import UserError
 
@@ -35,6 +35,15 @@ def observes(func: F) -> F:
     """Declare one of Gaitway's terms by its row of :data:`gaitway_tasks.vocabulary.OBSERVATIONS`."""
     row = OBSERVATIONS[func.__name__]
     return reads(row.signal, mirror=row.mirror)(func)
+
+
+BODIES = frozenset(name for name, signal in SIGNALS.items() if signal.type == "BodyState")
+"""Poses and twists of bodies, which a simulator computes for the terms that declare that they read them."""
+
+
+def read_by(terms: Iterable[Any]) -> frozenset[str]:
+    """Signals that ``terms`` declare: rewards, terminations, observations, events."""
+    return frozenset(signal for term in terms for signal in getattr(term.func, "signals", ()))
 
 
 def signals_of(func: Callable[..., object]) -> frozenset[str]:

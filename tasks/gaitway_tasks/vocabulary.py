@@ -38,6 +38,10 @@ SIGNALS = {
     "height_scan": Signal("Sensor", "m", False, "height_scan"),
     "root_pos_w": Signal("RootState", "m"),
     "contact_force_w": Signal("Sensor", "N"),
+    "body_pos_w": Signal("BodyState", "m"),
+    "body_quat_wxyz": Signal("BodyState", "1"),
+    "body_lin_vel_w": Signal("BodyState", "m/s"),
+    "body_ang_vel_w": Signal("BodyState", "rad/s"),
 }
 INPUTS = {signal.input: signal for signal in SIGNALS.values() if signal.input}
 """Signals by bundle input."""

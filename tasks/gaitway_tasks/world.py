@@ -16,6 +16,7 @@ from .robots.robot import Robot
 
 
 class RobotState(Protocol):
+    # A robot with a fixed base has a root as well: it does not move.
     joint_pos: Tensor  # [rad], (N, J), as the encoders report it
     joint_vel: Tensor  # [rad/s], (N, J)
     joint_acc: Tensor  # [rad/s^2], (N, J)
@@ -26,8 +27,11 @@ class RobotState(Protocol):
     root_ang_vel_b: Tensor  # [rad/s], (N, 3)
     projected_gravity_b: Tensor  # unit vector, (N, 3)
     contact_force_w: Tensor  # [N], (N, B, 3), net contact force on each body
-    body_pos_w: Tensor  # [m], (N, B, 3), of each body frame's origin; for terms that declare to read it
-    body_lin_vel_w: Tensor  # [m/s], (N, B, 3), of each centre of mass; for terms that declare that they read it
+    # Bodies, for terms that declare that they read them (:func:`.signals.reads`):
+    body_pos_w: Tensor  # [m], (N, B, 3), of each body frame's origin
+    body_quat_wxyz: Tensor  # (N, B, 4), of each body frame
+    body_lin_vel_w: Tensor  # [m/s], (N, B, 3), of each centre of mass
+    body_ang_vel_w: Tensor  # [rad/s], (N, B, 3)
     current_air_time: Tensor  # [s], (N, F), time each foot has been in the air, 0 in contact
     last_air_time: Tensor  # [s], (N, F), length of the last completed swing
     current_contact_time: Tensor  # [s], (N, F)

@@ -119,7 +119,7 @@ class UniformVelocityCommand(Command):
 class VelocityCommandGenerator(CommandSampler):
     """State of one velocity command: the command (N, 3), its timers, headings and standing flags."""
 
-    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing", "asked", "settling")
+    STATE = (*CommandSampler.STATE, "heading_target", "is_heading", "is_standing", "asked", "left")
 
     def __init__(self, cfg: UniformVelocityCommand, world: World, generator: torch.Generator):
         super().__init__(cfg, world, generator)
@@ -129,7 +129,8 @@ class VelocityCommandGenerator(CommandSampler):
         self.is_standing = torch.zeros(n, dtype=torch.bool, device=world.device)
         self.asked = torch.zeros_like(self.command) if cfg.ramp else self.command
         """The commands that were drawn, (N, 3)."""
-        self.settling = torch.zeros(n, device=world.device)
+        self.left = torch.zeros(n, device=world.device)
+        self.settling = self.left if cfg.settle else None
         self.speeds = cfg.lin_vel_x, cfg.lin_vel_y, cfg.ang_vel_z
         self.drawn = cfg.resampling_time_range, *self.speeds, cfg.heading
         """Ranges of what is drawn: time, speeds and heading."""
@@ -170,5 +171,5 @@ class VelocityCommandGenerator(CommandSampler):
             self.command += (self.asked - self.command).clamp(-most, most)
             self.command.masked_fill_((self.world.episode_step == 0)[:, None], 0.0)
         if self.cfg.settle:
-            left = settling(self.command, self.settling, self.cfg.settle, dt)
-            self.settling.copy_(left.masked_fill(self.world.episode_step == 0, 0.0))
+            left = settling(self.command, self.left, self.cfg.settle, dt)
+            self.left.copy_(left.masked_fill(self.world.episode_step == 0, 0.0))

@@ -38,14 +38,14 @@ def _faults(robot: Robot, start: bool) -> Iterator[str]:
     yield from _bodies(robot, spec)
     model = mjcf.compile_spec(spec, robot.mjcf)
     yield from _joints(robot, model)
-    if start:
+    if start and not robot.fixed_base:
         yield from _start(robot)
 
 
 def _lengths(robot: Robot) -> Iterator[str]:
     for name in ("joint_names", "body_names", "foot_names"):
         names = getattr(robot, name)
-        if not names:
+        if not names and not (robot.fixed_base and name == "foot_names"):
             yield f"{name} is empty"
         if twice := sorted({each for each in names if names.count(each) > 1}):
             yield f"{name} has {twice[0]!r} twice"
@@ -66,7 +66,7 @@ def _values(robot: Robot) -> Iterator[str]:
             hint = f"; if it is in degrees, write {turned:.4g} rad" if low <= turned <= high else ""
             yield f"default_joint_pos of {joint} is {pose:g}, outside its joint_limits ({low:g}, {high:g}){hint}"
     for name, at_least in (("init_height", False), ("foot_height", True)):
-        value = getattr(robot, name)
+        value, at_least = getattr(robot, name), at_least or robot.fixed_base
         if value is not None and not (math.isfinite(value) and (value > 0.0 or (at_least and value == 0.0))):
             yield f"{name} is {value:g} m: it must be {'at least' if at_least else 'above'} 0"
     for joint, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
@@ -91,8 +91,18 @@ def _bodies(robot: Robot, spec: mujoco.MjSpec) -> Iterator[str]:
             yield f"body_names has {name!r}, and {robot.mjcf} has no such body; it has {named}"
     base = bodies[robot.base_name]
     free = [joint for joint in spec.joints if joint.type == mujoco.mjtJoint.mjJNT_FREE]
+    if robot.fixed_base:
+        if free:
+            yield f"fixed_base is true, and {robot.mjcf} has a free joint on {free[0].parent.name!r}: take one out"
+        if base.joints:
+            joint = base.joints[0].name
+            yield f"fixed_base is true, and {base.name!r} has the joint {joint!r}: begin body_names where it is fixed"
+        return
     if not free:
-        yield f"{robot.mjcf} has no free joint, so its base cannot move: add <freejoint/> to the body {base.name!r}"
+        yield (
+            f"{robot.mjcf} has no free joint, so its base cannot move: add <freejoint/> to the body {base.name!r}, or "
+            "set fixed_base=True for a robot that does not walk"
+        )
     if len(free) > 1 or free[0].parent.name != base.name:
         where = ", ".join(repr(joint.parent.name) for joint in free)
         yield f"{robot.mjcf} has its free joint on {where}: it belongs to the first of body_names, {base.name!r}, alone"

@@ -83,12 +83,15 @@ class Robot:
     """Canonical order. Every simulator and transport maps to it by name."""
     body_names: tuple[str, ...]
     """Canonical order of the bodies whose contacts are reported; the first is the base."""
-    foot_names: tuple[str, ...]
+    foot_names: tuple[str, ...] = ()
+    """Bodies that walk; none if the base is fixed."""
     default_joint_pos: tuple[float, ...]
     joint_limits: tuple[tuple[float, float], ...]
     soft_joint_pos_limit_factor: float
     init_height: float
-    """Height of the base at a reset [m]."""
+    """Height of the base at a reset [m]; with ``fixed_base``, where the model has it."""
+    fixed_base: bool = False
+    """True if the base is fixed to the world, as an arm's is."""
     foot_height: float | None = None
     """Height of a foot frame's origin above its sole, standing in the default pose [m]. A trot needs it."""
     actuators: Mapping[str, ActuatorLaw]
@@ -114,7 +117,7 @@ class Robot:
     @property
     def hangs(self) -> bool:
         """True if it is started on a stand: a robot on two feet cannot lie down and stand up by a ramp."""
-        return len(self.foot_names) < 4
+        return len(self.foot_names) < 4 and not self.fixed_base
 
     @functools.cached_property
     def joint_actuators(self) -> tuple[ActuatorLaw, ...]:
