@@ -90,7 +90,7 @@ def until_pass(args: argparse.Namespace, physics: str, count: int, run: Path) ->
 def train(args: argparse.Namespace, physics: str, count: int, run: Path) -> list[str]:
     preset = [] if args.preset is None else ["--preset", args.preset]
     words = ["train", args.task, *preset, "--world", "isaaclab", "--physics", physics, "--seed", str(args.seed)]
-    settings = [f"device={args.device}", f"num_envs={count}", f"isaaclab.asset={args.asset}"]
+    settings = [f"device={args.device}", f"num_envs={count}", f"simulator.asset={args.asset}"]
     return [*words, *settings, "--out", str(run), "--quiet"]
 
 

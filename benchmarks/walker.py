@@ -96,7 +96,7 @@ def examine(folder: Path, commands: int) -> dict[str, Score]:
     from gaitway.training.load import load_actor
 
     config, actor, _ = load_actor(RunFolder.open(folder))
-    results = scores(config.task, actor, config.physics, FIRST_SEED + config.seed, commands)
+    results = scores(config.task, actor, config.simulator, FIRST_SEED + config.seed, commands)
     for label, score in results.items():
         print(f"  {label:34}{score}", flush=True)
     return results

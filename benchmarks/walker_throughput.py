@@ -68,7 +68,7 @@ def share(config: Any, num_envs: int, seconds: float) -> None:
     from gaitway_mujoco import make_env
     from mujoco.batch import Batch
 
-    env = make_env(config.task, num_envs, seed=0, num_threads=config.num_threads, **asdict(config.physics))
+    env = make_env(config.task, num_envs, seed=0, num_threads=config.num_threads, **asdict(config.simulator))
     env.reset()
     source, decimation = env.world.batch, config.task.timing.decimation
     bare = Batch(env.world.model, num_envs, config.num_threads)

@@ -24,8 +24,6 @@ Parser = Any
 class Backend(ABC):
     """One simulator. What a class leaves out is as in a simulator on the CPU that any process may start at any time."""
 
-    settings: ClassVar[tuple[str, ...]] = ("physics",)
-    """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need; ``physics`` is MuJoCo's."""
     shares_cores: ClassVar[bool] = False
     """True if presets for a few cores give each of two cores a process."""
     gpu: ClassVar[bool] = False

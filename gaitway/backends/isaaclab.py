@@ -29,7 +29,6 @@ NAME = "isaaclab"
 
 
 class IsaacLab(Backend):
-    settings = ("physics", NAME)
     gpu, brings_torch = True, True
     portable = False
     models = (".usd", ".usda", ".usdc")
@@ -57,7 +56,7 @@ class IsaacLab(Backend):
         )
 
     def chosen(self, physics: str) -> list[str]:
-        return [f"isaaclab.physics={physics}"]
+        return [f"simulator.physics={physics}"]
 
     def play(self, args: argparse.Namespace) -> int:
         if args.model is not None:
@@ -148,7 +147,6 @@ class IsaacLab(Backend):
     # ---- training --------------------------------------------------------------------------------------------------
 
     def defaults(self, settings: dict[str, Any], task: Task, *, preset: bool) -> dict[str, Any]:
-        from gaitway_isaaclab.options import IsaacLabOptions
         from gaitway_tasks.mdp import events
 
         mujoco_alone = (events.randomize_ground_impedance,)  # has no counterpart: a preset does without it here
@@ -156,7 +154,7 @@ class IsaacLab(Backend):
             there = {name: event for name, event in task.events.items() if event.func not in mujoco_alone}
             settings = settings | {"task": task.replace(events=there)}
         agent = _in_one_go(settings["agent"])
-        return settings | {NAME: IsaacLabOptions(), "tf32": True, "agent": agent, "evaluation_episodes": 0}
+        return settings | {"tf32": True, "agent": agent, "evaluation_episodes": 0}
 
     def check(self, config: TrainConfig) -> None:
         from gaitway_agents.presets import PPOConfig
@@ -187,7 +185,7 @@ class IsaacLab(Backend):
         """Isaac Lab takes minutes to start, once in a process: it is looked for only."""
         from gaitway_isaaclab import launch, preflight
 
-        preflight.check(config.isaaclab.physics)
+        preflight.check(config.simulator.physics)
         launch.resolve_device(config.device)
         return False
 
@@ -196,14 +194,14 @@ class IsaacLab(Backend):
 
         if application.is_running():
             return
-        for line in preflight.advice(preflight.check(config.isaaclab.physics)):
+        for line in preflight.advice(preflight.check(config.simulator.physics)):
             print(f"note: {line}")
         launch.start_first(config.device)
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         from gaitway_isaaclab import launch
 
-        return launch.make_env(config.task, num_envs, device=config.device, seed=seed, options=config.isaaclab)
+        return launch.make_env(config.task, num_envs, device=config.device, seed=seed, options=config.simulator)
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         if continued:
@@ -222,7 +220,7 @@ class IsaacLab(Backend):
         if NAME not in record:
             return config
         begun = {name: record[NAME][name] for name in ("asset", "physics") if name in record[NAME]}
-        return dataclasses.replace(config, isaaclab=dataclasses.replace(config.isaaclab, **begun))
+        return dataclasses.replace(config, simulator=dataclasses.replace(config.simulator, **begun))
 
 
 def _in_one_go(agent: Any) -> Any:

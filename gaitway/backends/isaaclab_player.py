@@ -95,7 +95,7 @@ def _as_begun(run: Path, physics: str | None) -> tuple[RunFolder, TrainConfig, I
     folder = RunFolder.open(run)
     config = folder.config()
     config = config.domain.as_begun(config, folder.record)
-    options = config.isaaclab or IsaacLabOptions()
+    options = config.simulator if isinstance(config.simulator, IsaacLabOptions) else IsaacLabOptions()
     return folder, config, replace(options, physics=physics or options.physics)
 
 

@@ -25,9 +25,8 @@ class Mujoco(Backend):
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:
         import gaitway_mujoco
 
-        assert config.physics is not None
-        physics = dataclasses.asdict(config.physics)
-        return gaitway_mujoco.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads, **physics)
+        options = dataclasses.asdict(config.simulator)
+        return gaitway_mujoco.make_env(config.task, num_envs, seed=seed, num_threads=config.num_threads, **options)
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
         import mujoco

@@ -6,7 +6,7 @@ import functools
 import importlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .backend import Backend
@@ -22,25 +22,43 @@ class Row:
     """Environment variable of a process that has been started anew as this simulator."""
     engines: tuple[str, ...] = ()
     """Physics engines that ``--physics`` and ``--engine`` choose from."""
+    options: str | None = None
+    """Dataclass of its settings, as ``module:Class``: ``simulator`` in a configuration."""
 
 
 BACKENDS = {
-    "mujoco": Row("gaitway.backends.mujoco:Mujoco", "MuJoCo"),
-    "isaaclab": Row("gaitway.backends.isaaclab:IsaacLab", "Isaac Lab", "GAITWAY_ISAAC_SIM", ("physx", "newton")),
+    "mujoco": Row("gaitway.backends.mujoco:Mujoco", "MuJoCo", options="gaitway_mujoco.options:PhysicsOptions"),
+    "isaaclab": Row(
+        "gaitway.backends.isaaclab:IsaacLab",
+        "Isaac Lab",
+        "GAITWAY_ISAAC_SIM",
+        ("physx", "newton"),
+        "gaitway_isaaclab.options:IsaacLabOptions",
+    ),
 }
 """The usual one first."""
 
 
 @functools.cache
 def _made(path: str) -> Backend:
-    module, _, name = path.partition(":")
-    made: Backend = getattr(importlib.import_module(module), name)()
+    made: Backend = _named(path)()
     return made
 
 
 def backend(world: str) -> Backend:
     """The simulator called ``world``."""
     return _made(BACKENDS[world].backend)
+
+
+def options(world: str) -> Any:
+    """Settings of the simulator called ``world``, at their defaults; None if it has none."""
+    path = BACKENDS[world].options
+    return None if path is None else _named(path)()
+
+
+def _named(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def engines() -> dict[str, str]:

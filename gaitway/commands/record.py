@@ -90,8 +90,8 @@ def _run(args: argparse.Namespace) -> Recording:
         how = f"add --world {world}" if world in with_options() else "only runs of robots can be recorded"
         raise UserError(f"{args.source} trains in {world}: {how}")
     config, actor, _ = load_actor(folder, args.checkpoint)
-    actor, physics = actor.cpu(), dataclasses.asdict(config.physics) if config.physics is not None else {}
-    env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **physics)
+    actor, options = actor.cpu(), dataclasses.asdict(config.simulator)
+    env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **options)
     recorder = RolloutRecorder(env)
     act_in(recorder, actor, range(round(args.seconds / config.robot_task.timing.step_dt)), args.seed)
     return recorder.recording()

@@ -3,8 +3,9 @@
 Train an agent on a task, from scratch or from where a run stopped.
 
 Settings come from, in rising priority: the defaults, --preset, --config FILE, key=value. Every field of the
-configuration can be set: the learner's (agent.*), the simulator's (physics.*) and the task's (task.*). Unknown keys and
-wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run folder.
+configuration can be set: the learner's (agent.*), the simulator's (simulator.*) and the task's (task.*). Unknown keys
+and wrong types are refused before anything starts. The resolved configuration is written to config.yaml in the run
+folder.
 
 --until good examines the policy every half million steps: a short, deterministic version of 'gaitway validate'. A line
 lists the checks that fail. If none does, the whole suite judges this policy, on random draws of its own; if it passes,

@@ -9,6 +9,8 @@ from ..errors import ConfigError
 
 GONE = {"env_groups": 1}
 """Settings that are no more, with the value at which they change nothing."""
+SIMULATORS = {"isaaclab": "IsaacLabOptions", "physics": "PhysicsOptions"}
+"""Former keys of ``simulator``, and the kinds of their settings; a run in Isaac Lab had both."""
 PLACE = ("agent", "optimizer")
 MOVED = {
     "ratio": "surrogate.ratio",
@@ -39,7 +41,7 @@ def as_now(tree: dict[str, Any], file: str) -> dict[str, Any]:
     for key, usual in GONE.items():
         if tree.get(key, usual) != usual:
             raise ConfigError(f"{file}: {key} is no setting any more; write {key}: {usual} to play or export the run")
-    tree = {key: value for key, value in tree.items() if key not in GONE}
+    tree = _simulator({key: value for key, value in tree.items() if key not in GONE})
     task = tree.get("task")
     if isinstance(task, dict) and isinstance(terrain := task.get("terrain"), dict):
         tree["task"] = {name: value for name, value in task.items() if name != "terrain"} | {"ground": _ground(terrain)}
@@ -51,12 +53,24 @@ def as_now(tree: dict[str, Any], file: str) -> dict[str, Any]:
 
 def refuse_moved(tree: Any) -> None:
     """Name the new key if a setting of the command line has an old one."""
+    if isinstance(tree, Mapping):
+        for key in SIMULATORS:
+            for name in tree[key] if isinstance(tree.get(key), Mapping) else ():
+                raise ConfigError(f"unknown key '{key}.{name}': it is now 'simulator.{name}'")
     optimizer, place = _optimizer(tree), ".".join(PLACE)
     for key in _old(optimizer):
         if key == "surrogate":
             kind = SURROGATES.get(optimizer[key], SURROGATES["clip"])[0]
             raise ConfigError(f"{place}.{key}={optimizer[key]!r}: a class now; use {place}.surrogate.kind={kind}")
         raise ConfigError(f"unknown key '{place}.{key}': it is now '{place}.{MOVED[key]}'")
+
+
+def _simulator(tree: dict[str, Any]) -> dict[str, Any]:
+    found = {key: tree[key] for key in SIMULATORS if isinstance(tree.get(key), Mapping)}
+    kept = {key: value for key, value in tree.items() if key not in SIMULATORS}
+    for key, settings in found.items():
+        return kept | {"simulator": {"kind": SIMULATORS[key], **settings}}
+    return kept
 
 
 def _ground(terrain: dict[str, Any]) -> dict[str, Any]:

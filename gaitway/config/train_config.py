@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gaitway_agents.registry import ENVIRONMENTS, TEXTS
 from gaitway_files.trust import TrustError, trust
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
+from ..backends.table import BACKENDS
 from ..catalogue import AGENTS, WORLDS
 from ..domains.request import Request
 from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())))
 """The classes of agents' settings."""
+SIMULATORS = Kinds(*(row.options for row in BACKENDS.values() if row.options), optional=True)
+"""The classes of simulators' settings."""
 LEAST = {
     "num_envs": 1,
     "processes": 1,
@@ -89,10 +91,8 @@ class TrainConfig:
     """Services that get the metrics beside TensorBoard: "wandb", "mlflow"."""
     agent: Annotated[Any, AGENT_KINDS] = field(default_factory=_ppo)
     """Settings of the agent: one of the dataclasses of ``gaitway_agents``."""
-    physics: PhysicsOptions | None = None
-    """Simulation settings of MuJoCo, in training and in playing; None for tasks without a robot."""
-    isaaclab: Annotated[Any, Kinds("gaitway_isaaclab.options:IsaacLabOptions", optional=True)] = None
-    """Simulation settings of Isaac Lab; None in other worlds."""
+    simulator: Annotated[Any, SIMULATORS] = None
+    """Settings of a robot's simulator; None for tasks without a robot."""
     language: Annotated[Any, Kinds("gaitway_language.options:LanguageOptions", optional=True)] = None
     """Model of a language task and the engine that runs it; None for other tasks."""
     tf32: bool = False
@@ -160,12 +160,15 @@ class TrainConfig:
         """Check that each part is set if, and only if, it is used."""
         needed = self.domain.needs(self.world)
         for name, where in (
-            ("physics", "for a robot's task"),
-            ("isaaclab", "with --world isaaclab"),
+            ("simulator", "for a robot's task"),
             ("language", "for a language task"),
         ):
             if (getattr(self, name) is not None) != (name in needed):
                 raise ConfigError(f"{name}: needed {where} and nowhere else; {self.task.name} is one of {self.world}")
+        if self.simulator is not None:
+            own, given = (BACKENDS[self.world].options or "").rpartition(":")[2], type(self.simulator).__name__
+            if own != given:
+                raise ConfigError(f"simulator.kind={given!r}: the settings of world {self.world!r} are {own}")
 
     def _check_device(self) -> None:
         if self.device in ("auto", "cpu"):

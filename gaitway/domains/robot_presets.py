@@ -12,11 +12,10 @@ from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.presets import PPOConfig, has_bfloat16, in_bfloat16
-from gaitway_mujoco.options import PhysicsOptions
 from gaitway_tasks.registry import learner_of
 from gaitway_tasks.spec import Task
 
-from ..backends.table import backend
+from ..backends.table import backend, options
 from .request import Request
 
 CPU: dict[str, Any] = {
@@ -41,7 +40,6 @@ CPU: dict[str, Any] = {
             workers=2,
         ),
     ),
-    "physics": PhysicsOptions(),
 }
 """For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
 into the others, which halves the steps it needs. The mean over the last updates is what is examined and exported, so
@@ -101,6 +99,7 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
     if preset is not None and not task.robot.mirrors and isinstance(learner, PPOConfig):
         learner = replace(learner, symmetry="none")
     settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
+    settings["simulator"] = options(request.world)
     if preset is not None and backend(request.world).shares_cores:
         settings = _on_all_cores(settings, request)
     return backend(request.world).defaults(settings, task, preset=preset is not None)
@@ -145,7 +144,6 @@ def isaac_lab_settings(task: Task, *, newer: bool) -> dict[str, Any]:
         "num_envs": 4096,
         "total_steps": ((newer and stock.max_iterations_3) or stock.max_iterations) * 24 * 4096,
         "agent": PPOConfig(model=model, optimizer=OptimizerConfig(entropy_coefficient=stock.entropy_coef)),
-        "physics": PhysicsOptions(),
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.table import backend
+from ..backends.table import BACKENDS, backend, options
 from ..errors import ConfigError, RunError, UserError
 from .environments import Environments
 from .request import Request
@@ -84,7 +84,7 @@ class Robots(Environments):
         return settings
 
     def needs(self, world: str) -> Collection[str]:
-        return backend(world).settings
+        return ("simulator",) if BACKENDS[world].options else ()
 
     def learns_on_gpu(self, world: str) -> bool:
         return backend(world).gpu
@@ -279,8 +279,7 @@ def in_mujoco(config: TrainConfig) -> TrainConfig:
     """Configuration of a robot's run for MuJoCo, for a run in any world."""
     if backend(config.world).portable:
         return config
-    dropped: dict[str, Any] = dict.fromkeys(set(backend(config.world).settings) - set(backend("mujoco").settings))
-    return dataclasses.replace(config, world="mujoco", device="auto", **dropped)
+    return dataclasses.replace(config, world="mujoco", device="auto", simulator=options("mujoco"))
 
 
 def _estimating(task: Task) -> Task:

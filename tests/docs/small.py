@@ -108,7 +108,7 @@ def train_sizes(words: list[str]) -> list[str]:
         return language_sizes(words)
     sizes = ["num_threads=1", "evaluation_interval=0", f"evaluation_episodes={min(1, config.evaluation_episodes)}"]
     agent = config.agent
-    if isinstance(agent, PPOConfig) and config.physics is not None:
+    if isinstance(agent, PPOConfig) and config.simulator is not None:
         sizes += ROBOT[:3] if "--resume" in words else [*ROBOT[:3], ROBOT[-1], "task.timing.episode_length_s=1"]
     elif isinstance(agent, PPOConfig):
         sizes += ["num_envs=4", "agent.num_steps=8", "total_steps=32"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import gymnasium
@@ -19,6 +20,7 @@ from gaitway import catalogue
 from gaitway.backends.backend import Backend
 from gaitway.backends.table import BACKENDS, Row
 from gaitway.cli import main
+from gaitway.config.train_config import SIMULATORS
 
 TASK = "velocity-flat-anymal-c-blind"
 
@@ -39,7 +41,7 @@ class ToyWorld(TensorWorld):
         self.previous_action, self.action = self.action, action
 
     def step_physics(self):
-        self.robot.joint_pos = self.default_joint_pos + 0.1 * self.action.clamp(-1, 1)
+        self.robot.joint_pos = self.default_joint_pos + self.stiffness * self.action.clamp(-1, 1)
 
     def reset_physics(self, env_ids):
         self.robot.joint_pos[env_ids] = self.default_joint_pos
@@ -79,34 +81,50 @@ class ToyEnv(VectorEnv):
         return self.episodes.reset(seed=seed), {}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ToyOptions:
+    stiffness: float = 0.1
+
+
 class Toy(Backend):
     def make_env(self, config, num_envs, seed):
-        return ToyEnv(config.task, num_envs, seed)
+        env = ToyEnv(config.task, num_envs, seed)
+        env.world.stiffness = config.simulator.stiffness
+        return env
 
     def record(self, env):
-        return {"toy": {"robots": env.num_envs}}
+        return {"toy": {"robots": env.num_envs, "stiffness": env.world.stiffness}}
 
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setitem(BACKENDS, "toy", Row(f"{__name__}:Toy", "Toy"))
+    monkeypatch.setitem(BACKENDS, "toy", Row(f"{__name__}:Toy", "Toy", options=TOY_OPTIONS))
+    monkeypatch.setitem(SIMULATORS.paths, "ToyOptions", TOY_OPTIONS)
     monkeypatch.setitem(catalogue.WORLDS, "toy", catalogue.Entry(summary="hovering", modules=("torch",), extras=()))
-    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Toy=Toy))
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Toy=Toy, ToyOptions=ToyOptions))
 
 
+TOY_OPTIONS = f"{__name__}:ToyOptions"
 SMALL = ("num_envs=4", "agent.num_steps=4", "agent.model.actor_hidden=[8]", "agent.model.critic_hidden=[8]",
          "agent.optimizer.minibatches=2", "evaluation_episodes=0", "checkpoint_interval=1")  # fmt: skip
 
 
 def test_a_policy_learns_and_goes_on_in_it(toy, tmp_path, capsys):
     out = ["--world", "toy", *SMALL, "--out", str(tmp_path / "run")]
-    assert main(["train", TASK, *out, "total_steps=32"]) == 0, capsys.readouterr().err
+    assert main(["train", TASK, *out, "total_steps=32", "simulator.stiffness=0.2"]) == 0, capsys.readouterr().err
     record = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert (record["world"], record["steps"], record["toy"]) == ("toy", 32, {"robots": 4})
+    assert (record["world"], record["steps"], record["toy"]) == ("toy", 32, {"robots": 4, "stiffness": 0.2})
+    assert "simulator:\n  kind: ToyOptions\n  stiffness: 0.2\n" in (tmp_path / "run/config.yaml").read_text()
     assert main(["train", TASK, *out, "total_steps=64", "--resume"]) == 0, capsys.readouterr().err
     rows = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     assert rows and {row["length"] for row in rows} == {3}
     assert len(os.listdir(tmp_path / "run" / "checkpoints")) > 1
+
+
+def test_settings_of_another_simulator_are_refused(toy, tmp_path, capsys):
+    kind = "simulator={kind: PhysicsOptions}"
+    assert main(["train", TASK, "--world", "toy", *SMALL, kind, "--out", str(tmp_path)]) == 2
+    assert "the settings of world 'toy' are ToyOptions" in capsys.readouterr().err
 
 
 def test_it_is_named_among_the_worlds_of_robots(toy, tmp_path, capsys):

@@ -173,7 +173,7 @@ BAD = {
     "num_envs=2.5": "num_envs=2.5: expected a whole number",
     "num_envs=true": "num_envs=True: expected a whole number",
     "agent.gamma=high": "agent.gamma='high': expected a number",
-    "physics.warmstart=3": "physics.warmstart=3: expected true or false",
+    "simulator.warmstart=3": "simulator.warmstart=3: expected true or false",
     "agent=ppo": "agent='ppo': expected a mapping",
     "agent.model.actor_hidden=128": "expected a list such as",
     "task.rewards.track_lin_vel_xy_exp.params.std=abc": "expected a number, such as 0.5",

@@ -58,7 +58,7 @@ def test_settings_are_those_that_rsl_rl_has_for_the_task(task, hidden, iteration
     assert (optimizer.schedule, optimizer.desired_kl, optimizer.surrogate.clip) == ("adaptive", 0.01, 0.2)
     assert (optimizer.entropy_coefficient, optimizer.value_coefficient, optimizer.max_grad_norm) == (entropy, 1.0, 1.0)
     assert optimizer.clip_value_loss and optimizer.chunk_size >= 24 * 4096 / 4  # a minibatch is one forward pass
-    assert config.isaaclab == IsaacLabOptions() and config.device == "auto"
+    assert config.simulator == IsaacLabOptions() and config.device == "auto"
 
 
 def test_a_preset_does_there_without_what_mujoco_alone_can_do():
@@ -68,11 +68,11 @@ def test_a_preset_does_there_without_what_mujoco_alone_can_do():
 
 
 def test_the_configuration_reads_back(tmp_path):
-    config = settled(ROUGH, "isaaclab.physics=newton", "device=cuda:1", "num_envs=64")
+    config = settled(ROUGH, "simulator.physics=newton", "device=cuda:1", "num_envs=64")
     path = tmp_path / "config.yaml"
     path.write_text(configuration.dump(config))
     assert configuration.load(path) == config
-    assert config.isaaclab is not None and config.isaaclab.physics == "newton"
+    assert config.simulator is not None and config.simulator.physics == "newton"
 
 
 def test_a_run_of_mujoco_reads_back_without_the_new_settings(tmp_path):
@@ -88,8 +88,8 @@ def test_a_run_of_mujoco_reads_back_without_the_new_settings(tmp_path):
     [
         (["device=tpu"], "device=tpu: use auto, cpu or cuda:0"),
         (["evaluation_episodes=5"], "evaluation_episodes=5: a process has one simulation"),
-        (["isaaclab.physics=bullet"], "isaaclab: physics 'bullet': use 'physx' or 'newton'"),
-        (["isaaclab.asset=urdf"], "isaaclab: asset 'urdf': use one of 'auto'"),
+        (["simulator.physics=bullet"], "simulator: physics 'bullet': use 'physx' or 'newton'"),
+        (["simulator.asset=urdf"], "simulator: asset 'urdf': use one of 'auto'"),
     ],
 )
 def test_settings_that_make_no_sense_there_are_refused(settings, said):
@@ -213,12 +213,12 @@ def test_a_run_goes_on_with_the_robot_and_the_engine_that_it_began_with(isaac_la
     assert (begun["asset"], begun["physics"], begun["engine"]) == ("mjcf", "newton", "Newton")
     assert begun["versions"]["torch"] == importlib.metadata.version("torch")
 
-    assert main(["train", FLAT, "--world", "isaaclab", "isaaclab.asset=auto", "total_steps=16", *out, "--resume"]) == 0
+    assert main(["train", FLAT, "--world", "isaaclab", "simulator.asset=auto", "total_steps=16", *out, "--resume"]) == 0
     assert not torch.backends.cuda.matmul.allow_tf32
     assert isaac_lab == [IsaacLabOptions(), IsaacLabOptions(asset="mjcf", physics="newton")]
     assert RunFolder.open(tmp_path / "run").record["isaaclab"]["asset"] == "mjcf"
-    assert main(["train", FLAT, "isaaclab.asset=nucleus", "total_steps=24", *out, "--resume"]) == 2
-    assert "isaaclab.asset cannot change" in capsys.readouterr().err
+    assert main(["train", FLAT, "simulator.asset=nucleus", "total_steps=24", *out, "--resume"]) == 2
+    assert "simulator.asset cannot change" in capsys.readouterr().err
 
 
 # ---- a run that was made in Isaac Lab --------------------------------------------------------------------------------

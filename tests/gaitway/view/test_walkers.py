@@ -11,10 +11,10 @@ from gaitway.view.walkers import _quiet_env
 
 @pytest.mark.parametrize("preset", [None, "cpu", "sprint"])
 def test_every_preset_can_be_played_with_its_own_physics(preset):
-    config = resolve("velocity-flat-anymal-c-blind", preset=preset, overrides=["physics.cone=elliptic"])
+    config = resolve("velocity-flat-anymal-c-blind", preset=preset, overrides=["simulator.cone=elliptic"])
     env, _ = _quiet_env(config)
     env.reset()
-    assert env.world.options == config.physics
+    assert env.world.options == config.simulator
     if preset == "cpu":
         assert torch.from_numpy(env.world.batch.expand("actuator_delay")).max() == pytest.approx(0.01)
 

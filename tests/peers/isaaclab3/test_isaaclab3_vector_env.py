@@ -110,7 +110,7 @@ def test_the_command_trains_and_resumes(lab, physics, tmp_path, capsys, monkeypa
     from gaitway import catalogue
     from gaitway.cli import main
 
-    settings = ["device=cpu", "num_envs=8", "isaaclab.asset=mjcf", "agent.num_steps=8"]
+    settings = ["device=cpu", "num_envs=8", "simulator.asset=mjcf", "agent.num_steps=8"]
     out = str(tmp_path / "run")
     task, world = (
         ["train", "velocity-flat-anymal-c-blind", "--preset", "cpu"],
