@@ -216,6 +216,14 @@ class MujocoWorld:
         self._qvel[rows, 3:6] += ang_vel_b.numpy()
         self._stale_kinematics.append(rows)
 
+    def lay_fields(self, heights: np.ndarray) -> None:
+        """Heights of the height fields (T, X, Y), in [0, 1] of the model's, x first."""
+        self.model.hfield_data[:] = heights.transpose(0, 2, 1).ravel()
+
+    def choose_field(self, env_ids: Tensor, field: Tensor) -> None:
+        """Number of the height field that is the ground of each of ``env_ids``, (n,)."""
+        self.batch.expand("geom_dataid")[env_ids.numpy(), int(self._ground_geoms[0])] = field.numpy()
+
     def set_friction(self, env_ids: Tensor, friction: Tensor) -> None:
         _check_finite(friction=friction)
         if (friction < 0.0).any():

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gaitway_files.errors import UserError
 
+from .waits import rows_of
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -77,10 +79,17 @@ class CommandSampler:
         drawn = limits[:, 0] + (limits[:, 1] - limits[:, 0]) * drawn
         self.time_left[env_ids], self.command[env_ids] = drawn[:, 0], (1.0 + self.margin) * drawn[:, 1:]
 
-    def step(self, dt: float) -> None:
-        """Advance the timers by ``dt``, resample what is due, and follow the robots."""
+    def due(self, dt: float) -> Tensor:
+        """Mask (N,) of the commands whose time is over within ``dt`` [s]."""
+        return self.time_left - dt <= 0.0
+
+    def step(self, dt: float, due: Tensor | None = None) -> None:
+        """Advance the timers by ``dt``, resample the environments ``due`` (n,), and follow the robots.
+
+        Without ``due`` they are those of :meth:`due`.
+        """
+        (due,) = rows_of([self.due(dt)]) if due is None else (due,)
         self.time_left -= dt
-        due = (self.time_left <= 0.0).nonzero().flatten()
         if len(due):
             self.resample(due)
         self.follow()

@@ -14,6 +14,7 @@ from torch import Tensor
 from .managers import Managers, value_of
 from .passes import one_pass
 from .spec import Curriculum, Task
+from .waits import logged, on_host, rows_of
 from .world import EditableWorld, RobotState
 
 Observation = dict[str, Tensor]
@@ -101,8 +102,8 @@ class Episodes:
         self._restart(self._all, {} if first else self.managers.curriculum)
         self.accounts.clear()
         if random_ages:
-            ages = torch.randint(0, world.max_episode_length, (world.num_envs,), generator=self.generator)
-            world.episode_step = ages
+            longest, size = world.max_episode_length, (world.num_envs,)
+            world.episode_step = torch.randint(0, longest, size, generator=self.generator, device=world.device)
         for command in managers.commands.values():
             command.follow()
         return self._observe(self._all)
@@ -116,14 +117,14 @@ class Episodes:
         world.episode_step += 1
         with one_pass(world):
             terminated, truncated, reasons = managers.terminations.compute()
-            if world.diverged.any():  # its state is that of a restarted simulation: finite, and the episode is over
-                terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
+            # The state of a simulation that was restarted is finite, and its episode is over.
+            terminated, truncated = terminated | world.diverged, truncated & ~world.diverged
             world.terminated = terminated
             reward = managers.rewards.compute()
         self.accounts.add(reward)
 
         done = terminated | truncated
-        env_ids = done.nonzero().flatten()
+        env_ids, *due = self._rows(done, reward)
         info: dict[str, Any] = {"ended": env_ids}
         if len(env_ids):
             for command in managers.commands.values():
@@ -133,17 +134,29 @@ class Episodes:
             info["log"] |= _counts(reasons, env_ids)
             info |= self.accounts.settle(env_ids, done)
             info["log"] |= self._restart(env_ids, managers.curriculum)
-        for command in managers.commands.values():
-            command.step(world.step_dt)
-        managers.events.step(world.step_dt)
+        managers.step(world.step_dt, due)
         world.finish_events()
         return self._observe(env_ids), reward, terminated, truncated, info
 
-    def _restart(self, env_ids: Tensor, curriculum: Mapping[str, Curriculum]) -> dict[str, float]:
+    def _rows(self, done: Tensor, reward: Tensor) -> list[Tensor]:
+        """Environments in which an episode ends, a command or an interval event is due: the one wait of a step."""
+        managers = self.managers
+        # What an episode that ends draws anew is not due before the next step.
+        masks = [done, *(due & ~done for due in managers.due(self.world.step_dt))]
+        if on_host(reward):
+            return rows_of(masks)
+        rows = rows_of([*masks, *managers.broken(reward)])
+        checks = [managers.rewards.check, *(group.check for group in managers.observations.values())]
+        for found, check in zip(rows[len(masks) :], checks, strict=True):
+            if len(found):
+                check()
+        return rows[: len(masks)]
+
+    def _restart(self, env_ids: Tensor, curriculum: Mapping[str, Curriculum]) -> dict[str, Any]:
         """Begin new episodes of ``env_ids`` (K,); what ``curriculum`` makes of those that end."""
         world, managers = self.world, self.managers
         told = {
-            f"curriculum/{name}": float(value_of("curriculum", name, term, world, env_ids))
+            f"curriculum/{name}": _number(value_of("curriculum", name, term, world, env_ids))
             for name, term in curriculum.items()
         }
         managers.forget(env_ids)
@@ -192,9 +205,13 @@ class Episodes:
                 getattr(self.accounts, name).copy_(state[name])
 
 
-def _counts(reasons: dict[str, Tensor], env_ids: Tensor) -> dict[str, float]:
+def _number(value: float | Tensor) -> Any:
+    return value if isinstance(value, Tensor) and not on_host(value) else float(value)
+
+
+def _counts(reasons: dict[str, Tensor], env_ids: Tensor) -> dict[str, Any]:
     """Number of ``env_ids`` (K,) that each of ``reasons`` (N,) ended, for the log."""
     if not reasons:
         return {}
-    counts = torch.stack(list(reasons.values()))[:, env_ids].sum(1).tolist()
-    return {f"termination/{name}": float(count) for name, count in zip(reasons, counts, strict=True)}
+    counts = logged(torch.stack(list(reasons.values()))[:, env_ids].sum(1).float())
+    return {f"termination/{name}": count for name, count in zip(reasons, counts, strict=True)}

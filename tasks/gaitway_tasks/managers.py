@@ -24,6 +24,7 @@ from .math import all_finite
 from .passes import COMPUTED
 from .spec import ObservationGroup, ObservationTerm, Task
 from .stateful import StatefulTerm, bound
+from .waits import logged, on_host, rows_of
 from .world import EditableWorld, World
 
 
@@ -87,6 +88,8 @@ class ObservationManager:
         self.repeated = columns[self.order]
         self.last = torch.zeros(n, self.dim, device=device)
         """The last observation, which is the history."""
+        self.broken = torch.zeros((), dtype=torch.bool, device=device)
+        """True once a frame had a number that is not finite, where that was not waited for."""
         self.noise_low, self.noise_span = torch.zeros(2, self.frame_dim, device=device)
         self.scale = torch.ones(self.frame_dim, device=device)
         start = 0
@@ -137,12 +140,21 @@ class ObservationManager:
         return frame * self.scale if self.scaled else frame
 
     def finite_frame(self, rows: Tensor | None = None) -> Tensor:
-        """As :meth:`frame`; raises :class:`TermError` for a number that is not finite."""
+        """As :meth:`frame`; raises :class:`TermError` for a number that is not finite.
+
+        Where the host would have to wait for the device, the next step does: :meth:`check` of :attr:`broken`.
+        """
         frame = self.frame(rows)
-        if not all_finite(frame):
-            valued = zip(self.group.terms.items(), self._parts(), strict=True)
-            raise _not_finite("observation", ((name, term, part) for (name, term), part in valued), self.world)
+        if not on_host(frame):
+            self.broken |= ~frame.sum().isfinite()
+        elif not all_finite(frame):
+            self.check()
         return frame
+
+    def check(self) -> None:
+        """Raise :class:`TermError` for the first term with a number that is not finite."""
+        valued = zip(self.group.terms.items(), self._parts(), strict=True)
+        raise _not_finite("observation", ((name, term, part) for (name, term), part in valued), self.world)
 
     def append(self, frame: Tensor, first: Tensor | None = None) -> Tensor:
         """Push ``frame`` into the history and return the observation (N, dim).
@@ -182,7 +194,7 @@ def _blocks(dims: Sequence[int], history_length: int) -> list[tuple[slice, slice
 
 def _array(tensor: Tensor) -> Any:
     """``tensor`` as what is quicker to assign slices of: numpy on a CPU."""
-    return tensor.numpy() if tensor.device.type == "cpu" else tensor
+    return tensor.numpy() if on_host(tensor) else tensor
 
 
 class RewardManager:
@@ -200,17 +212,22 @@ class RewardManager:
             return torch.zeros(self.world.num_envs, device=self.world.device)
         rows = torch.stack([value_of("reward", k, t, self.world, ndim=1) for k, t in self.terms.items()])
         total = rows.mul_(self.weights).sum(0)
-        if not all_finite(total):
-            terms = zip(self.terms.items(), rows, strict=True)
-            raise _not_finite("reward", ((name, term, row) for (name, term), row in terms), self.world)
+        self.rows = rows
+        if on_host(total) and not all_finite(total):
+            self.check()
         self.episode_sums += rows
         return total
 
-    def reset(self, env_ids: Tensor, episode_length_s: float) -> dict[str, float]:
+    def check(self) -> None:
+        """Raise :class:`TermError` for the first term that was not finite."""
+        terms = zip(self.terms.items(), self.rows, strict=True)
+        raise _not_finite("reward", ((name, term, row) for (name, term), row in terms), self.world)
+
+    def reset(self, env_ids: Tensor, episode_length_s: float) -> dict[str, Any]:
         """Mean reward per second of each term over the episodes that just ended; then forget them."""
-        means = (self.episode_sums[:, env_ids].mean(1) / episode_length_s).tolist()
+        means = self.episode_sums[:, env_ids].mean(1) / episode_length_s
         self.episode_sums[:, env_ids] = 0.0
-        return dict(zip(self.names, means, strict=True))
+        return dict(zip(self.names, logged(means), strict=True))
 
 
 class TerminationManager:
@@ -247,15 +264,20 @@ class EventManager:
             if event.mode == mode:
                 value_of("event", name, event, self.world, env_ids)
 
-    def step(self, dt: float) -> None:
-        """Fire the interval events that are due."""
-        for name, timer in self.timers.items():
+    def due(self, dt: float) -> list[Tensor]:
+        """Mask (N,) of each interval event: where it fires within ``dt`` [s]."""
+        return [timer - dt < 1e-6 for timer in self.timers.values()]  # not 0: rounding must not make one a step late
+
+    def step(self, dt: float, due: Sequence[Tensor] | None = None) -> None:
+        """Advance the timers by ``dt``, and fire each interval event in its environments ``due``, those of :meth:`due`
+        unless they are given."""
+        found = rows_of(self.due(dt)) if due is None and self.timers else due or ()
+        for (name, timer), env_ids in zip(self.timers.items(), found, strict=True):
             timer -= dt
-            due = (timer < 1e-6).nonzero().flatten()  # not 0: rounding must not make an event one step late
-            if len(due):
+            if len(env_ids):
                 event = self.events[name]
-                timer[due] = self._draw(event.interval_range_s, len(due))
-                value_of("event", name, event, self.world, due)
+                timer[env_ids] = self._draw(event.interval_range_s, len(env_ids))
+                value_of("event", name, event, self.world, env_ids)
 
     def reset(self, env_ids: Tensor) -> None:
         for name, timer in self.timers.items():
@@ -298,6 +320,21 @@ class Managers:
             name: ObservationManager(group, self.world, self.generator)
             for name, group in self.task.observations.items()
         }
+
+    def due(self, dt: float) -> list[Tensor]:
+        """Masks (N,) of the commands and of the interval events whose time is over within ``dt`` [s]."""
+        return [command.due(dt) for command in self.commands.values()] + self.events.due(dt)
+
+    def step(self, dt: float, due: Sequence[Tensor]) -> None:
+        """Draw the commands and fire the interval events ``due``: environments (n,), in the order of :meth:`due`."""
+        for command, env_ids in zip(self.commands.values(), due, strict=False):
+            command.step(dt, env_ids)
+        self.events.step(dt, due[len(self.commands) :])
+
+    def broken(self, reward: Tensor) -> list[Tensor]:
+        """Masks (N,) that are false if this step's ``reward`` (N,) and the observations before it were finite."""
+        groups = [group.broken.expand(len(reward)) for group in self.observations.values()]
+        return [~reward.isfinite(), *groups]
 
     def forget(self, env_ids: Tensor) -> None:
         """Tell the terms with memory that the episodes of ``env_ids`` (K,) have ended."""

@@ -1,4 +1,8 @@
-"""The tiles under the environments of a world in MuJoCo: which one each stands on, and how it moves among them."""
+"""The tiles under the environments of a world: which one each stands on, and how it moves among them.
+
+The world holds one height field for each tile: ``lay_fields`` gets their heights, and ``choose_field`` which one is
+under each environment.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from ..ground import Ground
 from .generator import MARGIN, Laid, TerrainGenerator
 from .heights import interpolate
 
+FLOATS = (torch.float32, torch.float64)
 START = 1.0
 """Half the side of the square in the middle whose height is the origin's [m]."""
 
@@ -40,16 +45,16 @@ class StandingOnTiles(Ground):
         self._per_metre = 1.0 / generator.horizontal_scale
         self._span = [(points - 1) / self._per_metre for points in generator.grid.shape]
         self.tile_size = self._span[0]
-        self._heights = torch.from_numpy(laid.heights.astype(np.float32)).flatten()
-        self._origin = torch.from_numpy(laid.origins.astype(np.float32))
-        self.level = torch.zeros(world.num_envs, dtype=torch.int64)
+        device = world.device
+        self._heights = torch.from_numpy(laid.heights.astype(np.float32)).flatten().to(device)
+        self._origin = torch.from_numpy(laid.origins.astype(np.float32)).to(device)
+        self.level = torch.zeros(world.num_envs, dtype=torch.int64, device=device)
         """Row of the tile that each environment stands on, (N,)."""
-        self._column = torch.arange(world.num_envs) * self._columns // world.num_envs
-        self._moved = torch.zeros(world.num_envs, 2)  # [m], how far each was moved when it left its tile
-        self._geom = int(world.model.geom("ground").id)
-        # MuJoCo's compiler would have stretched each field to its own lowest and highest: here all have one scale.
-        share = (laid.heights - laid.low) / (laid.high - laid.low)
-        world.model.hfield_data[:] = share.transpose(0, 2, 1).ravel()
+        self._column = torch.arange(world.num_envs, device=device) * self._columns // world.num_envs
+        self._moved = torch.zeros(world.num_envs, 2, device=device)  # [m], of each when it left its tile
+        self._half = {dtype: torch.tensor(self._span, dtype=dtype, device=device) / 2 for dtype in FLOATS}
+        # All fields have one scale; a compiler would stretch each to its own lowest and highest.
+        world.lay_fields((laid.heights - laid.low) / (laid.high - laid.low))
         self.begin()
 
     # ---- what terms ask --------------------------------------------------------------------------------------------
@@ -79,27 +84,27 @@ class StandingOnTiles(Ground):
     def move(self, env_ids: Tensor, up: Tensor, down: Tensor) -> None:
         """A row up or down, once these environments restart; who passes the last goes on in a row drawn at random."""
         level = self.level[env_ids] + up.long() - down.long()
-        anywhere = torch.randint(0, self._rows, level.shape, generator=self._world.generator)
+        anywhere = torch.randint(0, self._rows, level.shape, generator=self._world.generator, device=level.device)
         self.level[env_ids] = torch.where(level >= self._rows, anywhere, level.clamp(min=0))
         self._find()
 
     # ---- what the world does ---------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        self.level = torch.randint(0, self._easy, self.level.shape, generator=self._world.generator)
+        self.level.copy_(
+            torch.randint(0, self._easy, self.level.shape, generator=self._world.generator, device=self.level.device)
+        )
         self._find()
 
     def restart(self, env_ids: Tensor) -> None:
         self._moved[env_ids] = 0.0
-        self._world.batch.expand("geom_dataid")[env_ids.numpy(), self._geom] = self._tile[env_ids].numpy()
+        self._world.choose_field(env_ids, self._tile[env_ids])
 
     def keep(self, position: Tensor) -> None:
-        half = torch.tensor(self._span, dtype=position.dtype) / 2
-        out = position.abs() > half
-        if out.any():
-            shift = 2 * half * position.sign() * out
-            position -= shift
-            self._moved += shift.float()
+        half = self._half[position.dtype]
+        shift = 2 * half * position.sign() * (position.abs() > half)
+        position -= shift
+        self._moved += shift.float()
 
     def build(self, spec: Any) -> list[Any]:
         raise UserError("these tiles are built")
@@ -116,7 +121,7 @@ class StandingOnTiles(Ground):
         moved = state["moved"].clone()
         self.level.copy_(state["level"])
         self._find()
-        self.restart(torch.arange(len(self.level)))
+        self.restart(torch.arange(len(self.level), device=self.level.device))
         self._moved.copy_(moved)
 
     def _find(self) -> None:

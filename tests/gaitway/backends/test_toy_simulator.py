@@ -14,7 +14,7 @@ import pytest
 import torch
 from gaitway_tasks.episodes import Episodes
 from gymnasium.vector import AutoresetMode, VectorEnv
-from tensor_world import TensorWorld
+from toy_world import ToyWorld
 
 from gaitway import catalogue
 from gaitway.backends.backend import Backend
@@ -23,37 +23,6 @@ from gaitway.cli import main
 from gaitway.config.train_config import SIMULATORS
 
 TASK = "velocity-flat-anymal-c-blind"
-
-
-class ToyWorld(TensorWorld):
-    """Implements ``SteppedWorld``."""
-
-    def __init__(self, task, num_envs, generator):
-        super().__init__(task.robot, num_envs, step_dt=task.timing.step_dt)
-        self.max_episode_length = 3
-        self.diverged = torch.zeros(num_envs, dtype=torch.bool)
-        self.robot.update = lambda dt: None
-
-    def command(self, name):
-        return self.commands[name].command
-
-    def apply_action(self, action):
-        self.previous_action, self.action = self.action, action
-
-    def step_physics(self):
-        self.robot.joint_pos = self.default_joint_pos + self.stiffness * self.action.clamp(-1, 1)
-
-    def reset_physics(self, env_ids):
-        self.robot.joint_pos[env_ids] = self.default_joint_pos
-
-    def finish_events(self):
-        pass
-
-    def state_dict(self):
-        return {"joint_pos": self.robot.joint_pos, "episode_step": self.episode_step.clone()}
-
-    def load_state_dict(self, state):
-        self.robot.joint_pos, self.episode_step = state["joint_pos"], state["episode_step"]
 
 
 def box(dim):
