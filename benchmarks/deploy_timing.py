@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import scripted, tour
+from gaitway_onboard.control.commands import scripted, tour_of
 from gaitway_onboard.control.controller import ControllerConfig
 from gaitway_onboard.control.deployment import drive
 from gaitway_onboard.estimation.estimators import open_estimator
@@ -65,7 +65,7 @@ def measure(options: argparse.Namespace) -> None:
         about = {"robot": hardware.robot, "hardware": hardware.name, "task": contract.task}
         flight = open_flight(options.log, robot.joint_names, about, realtime=True, bundle=options.bundle)
     report = drive(
-        robot, policy, scripted(tour(contract.command_ranges, options.seconds)), options.seconds,
+        robot, policy, scripted(tour_of(contract, options.seconds)), options.seconds,
         interface="lo", domain=options.domain, config=ControllerConfig(limits=PATIENT), hardware=hardware,
         estimator=open_estimator(options.bundle, robot.joint_names, robot.period), flight=flight,
     )  # fmt: skip

@@ -227,7 +227,7 @@ def _policy(
 
 
 def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextlib.ExitStack) -> _Panel:
-    from gaitway_onboard.control.commands import check_range, parse_script, scripted, tour
+    from gaitway_onboard.control.commands import check_range, parse_script, scripted, tour_of
     from gaitway_onboard.control.devices import Gamepad, RemoteOperator, first_gamepad
 
     remote = RemoteOperator(contract)
@@ -253,9 +253,7 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
     if wanted == "tour":
         if args.seconds is None:
             raise UserError("--command tour needs its length: add --seconds S")
-        return _Panel(
-            scripted(tour(contract.command_ranges, args.seconds)), "a tour of the trained commands", operators
-        )
+        return _Panel(scripted(tour_of(contract, args.seconds)), "a tour of the trained commands", operators)
     script = parse_script(wanted)
     check_range(script, contract)
     return _Panel(scripted(script), f"the script {wanted}", operators)

@@ -313,5 +313,7 @@ def _check_task(task: Task) -> None:
         raise ConfigError("every weight in task.rewards is 0: there is nothing to learn from")
     for name, command in task.commands.items():
         for key, value in vars(command).items():
+            if key in ("acceleration", "rest"):  # a value for each number
+                continue
             if isinstance(value, tuple) and len(value) == 2 and value[0] > value[1]:
                 raise ConfigError(f"task.commands.{name}.{key}=[{value[0]}, {value[1]}]: the lower end comes first")

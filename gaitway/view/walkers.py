@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
-from gaitway_onboard.control.commands import STILL, follow
+from gaitway_onboard.control.commands import STILL, Command, follow
 from gaitway_onboard.rotation import quat_apply, tilt_of
 from gaitway_tasks.ground import LEVEL, Ground
 from numpy.typing import NDArray
@@ -73,7 +73,8 @@ class BundleWalker:
         self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
         self.command_ranges = contract.command_ranges
-        self._lying, self._told = 0.0, STILL
+        self._lying = 0.0
+        self._told: Command = STILL
         self.reset()
 
     @property

@@ -72,6 +72,10 @@ def button_bits(buttons: frozenset[str]) -> int:
     return sum(1 << bit for bit, name in enumerate(BUTTONS) if name in buttons)
 
 
+UPRIGHT, UNTURNED = np.array([1.0, 0.0, 0.0, 0.0]), np.zeros(3)
+"""Orientation and angular velocity of a base that is fixed."""
+
+
 @dataclass(slots=True)
 class Signals:
     """One reading of the robot's sensors; joints in the robot's own order."""
@@ -80,10 +84,10 @@ class Signals:
     """[rad], (J,)"""
     joint_vel: Array
     """[rad/s], (J,)"""
-    imu_quat_wxyz: Array
-    """Orientation of the base in the world, (4,)"""
-    gyro: Array
-    """Angular velocity in the base frame [rad/s], (3,)"""
+    imu_quat_wxyz: Array | None
+    """Orientation of the base in the world, (4,); None of a robot whose base is fixed"""
+    gyro: Array | None
+    """Angular velocity in the base frame [rad/s], (3,); None likewise"""
     stamp: float
     """Time at which the sensors were read, on the robot's :meth:`RobotInterface.clock` [s]"""
     base_lin_vel: Array | None = None
@@ -97,6 +101,16 @@ class Signals:
     foot_force: Array | None = None
     """Readings of the feet's own sensors, in the sensors' unit, (F,)"""
     health: Health | None = None
+
+    @property
+    def orientation(self) -> Array:
+        """``imu_quat_wxyz``, upright without an IMU."""
+        return UPRIGHT if self.imu_quat_wxyz is None else self.imu_quat_wxyz
+
+    @property
+    def turning(self) -> Array:
+        """``gyro``, zero without an IMU."""
+        return UNTURNED if self.gyro is None else self.gyro
 
 
 class RobotInterface(Protocol):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("gaitway_tasks.mdp.commands:UniformVelocityCommand",)
 """The kinds of command, imported when a task has one."""
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
-"""Numbers of the command that an operator steers by and a bundle carries: vx, vy [m/s] and yaw rate [rad/s]."""
+"""Numbers of a velocity command: vx, vy [m/s] and yaw rate [rad/s]."""
 
 
 class Command(ABC):
@@ -30,8 +30,12 @@ class Command(ABC):
 
     resampling_time_range: tuple[float, float] = (10.0, 10.0)
     """Shortest and longest time between two draws [s]."""
-    acceleration: tuple[float, float, float] | None = None
-    """Largest change per second of vx, vy and yaw rate in an exported policy; None does not limit them."""
+    acceleration: tuple[float, ...] | None = None
+    """Largest change of each number per second in an exported policy; None does not limit them."""
+    rest: tuple[float, ...] | None = None
+    """Numbers that an exported policy starts and ends with; None is all zero."""
+    units: ClassVar[tuple[str, ...]] = ()
+    """Unit of each number."""
     margin: float = 0.0
     """Share by which training draws beyond the ranges."""
     mirror: ClassVar[str | None] = None
@@ -108,13 +112,31 @@ class CommandSampler:
 
 
 def steering(task: Any) -> tuple[str, Command]:
-    """The one command of ``task``, by name, which is a planar velocity: operators steer by it, and bundles carry it."""
-    found = {name: tuple(command.ranges()) for name, command in task.commands.items()}
-    if list(found.values()) != [TWIST]:
-        listed = "; ".join(f"{name!r} of {', '.join(numbers)}" for name, numbers in found.items()) or "none"
+    """The one command of ``task``, by name: operators steer by it, and bundles carry it."""
+    if len(task.commands) != 1:
         raise UserError(
-            f"the commands of {task.name} are {listed}: a robot is steered by exactly one command of "
-            f"{', '.join(TWIST)}, which a bundle has an input for; give the task that one to export or steer it"
+            f"the commands of {task.name} are {_listed(task)}: an operator gives one, which a bundle has an input for; "
+            "give the task exactly one to export or steer it"
         )
     ((name, command),) = task.commands.items()
     return name, command
+
+
+def is_velocity(command: Command) -> bool:
+    """True for a planar velocity: vx, vy [m/s] and yaw rate [rad/s]."""
+    return tuple(command.ranges()) == TWIST
+
+
+def velocity_steering(task: Any) -> tuple[str, Command]:
+    """:func:`steering`, for what is about planar velocities."""
+    name, command = steering(task)
+    if not is_velocity(command):
+        raise UserError(
+            f"the commands of {task.name} are {_listed(task)}: this works for a velocity of {', '.join(TWIST)}"
+        )
+    return name, command
+
+
+def _listed(task: Any) -> str:
+    found = {name: ", ".join(command.ranges()) for name, command in task.commands.items()}
+    return "; ".join(f"{name!r} of {numbers}" for name, numbers in found.items()) or "none"

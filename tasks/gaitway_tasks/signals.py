@@ -37,6 +37,8 @@ def observes(func: F) -> F:
     return reads(row.signal, mirror=row.mirror)(func)
 
 
+IMU = frozenset(("imu_quat_wxyz", "gyro"))
+"""Signals of the IMU, which a robot with a fixed base does not have."""
 BODIES = frozenset(name for name, signal in SIGNALS.items() if signal.type == "BodyState")
 """Poses and twists of bodies, which a simulator computes for the terms that declare that they read them."""
 

@@ -211,9 +211,9 @@ class Task:
 
     def unmeasurable_signals(self) -> dict[str, list[str]]:
         """Signals the actor reads that the robot neither measures nor estimates: ``{term: [signal, ...]}``."""
-        from .signals import MEASURED, signals_of
+        from .signals import IMU, MEASURED, signals_of
 
-        known = MEASURED | set(self.estimators)
+        known = (MEASURED - IMU if self.robot.fixed_base else MEASURED) | set(self.estimators)
         found = {
             name: sorted(signals_of(term.func) - known) for name, term in self.observations["policy"].terms.items()
         }

@@ -23,9 +23,17 @@ from gaitway_files.yaml_files import dump_yaml, parse_yaml
 from .schema import CONTRACT_SCHEMA, problems
 
 CONTRACT_FILE = "contract.yaml"
-CONTRACT_VERSION = 2
+CONTRACT_VERSION = 3
+READABLE = (2, 3)
+"""Version 2 has velocity commands of robots with a free base alone."""
 SEAL = "sha256: "
 MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
+IMU = ("imu_quat_wxyz", "gyro")
+"""Those of :data:`MEASURED` that a robot with a fixed base does not have."""
+VELOCITY, NUMBERS = "velocity", "numbers"
+"""Operators: who gives the command. A velocity is steered, other numbers are set."""
+TWIST = {"lin_vel_x": "m/s", "lin_vel_y": "m/s", "ang_vel_z": "rad/s"}
+"""Numbers of a velocity command, and their units."""
 ESTIMATED = ("base_lin_vel", "height_scan")
 """Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
 OUTPUTS = ("joint_pos_target", "action", "next_state")
@@ -39,7 +47,7 @@ MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
 POSE_SLACK = 0.05
 """Distance of the default pose outside a joint's limits that rounding and calibration explain [rad]."""
 DEFAULT_ACCELERATION = (2.0, 2.0, 4.0)
-"""[m/s^2, m/s^2, rad/s^2]; how fast the controller lets the operator's command change where the graph has no limit."""
+"""[m/s^2, m/s^2, rad/s^2]; how fast the controller lets a velocity command change where the graph has no limit."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 
@@ -158,7 +166,7 @@ class Contract:
     foot_bodies: tuple[str, ...]
     init_height: float
     commands: Mapping[str, Mapping[str, tuple[float, float]]]
-    """Range of each component the policy was trained on: ``commands["base_velocity"]["lin_vel_x"]``."""
+    """Range of each number of the one command: ``commands["base_velocity"]["lin_vel_x"]``."""
     conventions: Mapping[str, str]
     inputs: tuple[Signal, ...]
     outputs: tuple[Signal, ...]
@@ -169,9 +177,14 @@ class Contract:
     files: Mapping[str, str]
     height_scan: HeightScan | None = None
     """Present exactly if ``height_scan`` is an input."""
-    command_acceleration: tuple[float, float, float] | None = None
-    """Largest change of the command that the graph allows per second [m/s^2, m/s^2, rad/s^2]; None does not limit it.
-    """
+    operator: str = VELOCITY
+    """Kind of command: :data:`VELOCITY` or :data:`NUMBERS`."""
+    fixed_base: bool | None = None
+    """True if the base is fixed to the world: there is no IMU, and there may be no feet."""
+    command_acceleration: tuple[float, ...] | None = None
+    """Largest change of each number that the graph allows per second; None does not limit it."""
+    command_rest: tuple[float, ...] | None = None
+    """Numbers with which the graph starts, and which an operator who says nothing means; None is all zero."""
     command_calibration: CommandCalibration | None = None
     """Correction of that command before the policy observes it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
@@ -220,10 +233,36 @@ class Contract:
         return round(self.control_dt / self.physics_dt)
 
     @property
+    def command_names(self) -> tuple[str, ...]:
+        """Names of the command's numbers, in the order of the ``command`` input."""
+        (numbers,) = self.commands.values()
+        return tuple(TWIST if self.operator == VELOCITY else numbers)
+
+    @property
     def command_ranges(self) -> tuple[tuple[float, float], ...]:
-        """Ranges of vx, vy [m/s] and yaw rate [rad/s], in the order of the ``command`` input."""
-        ranges = self.commands["base_velocity"]
-        return ranges["lin_vel_x"], ranges["lin_vel_y"], ranges["ang_vel_z"]
+        """Range of each number; those of a velocity are vx, vy [m/s] and yaw rate [rad/s]."""
+        (numbers,) = self.commands.values()
+        return tuple(numbers[name] for name in self.command_names)
+
+    @property
+    def command_units(self) -> tuple[str, ...]:
+        """Unit of each number."""
+        unit = next(signal.unit for signal in self.inputs if signal.name == "command")
+        return tuple(unit.split(", "))
+
+    @property
+    def still(self) -> tuple[float, ...]:
+        """Command of an operator who says nothing: zero velocity, for example."""
+        return self.command_rest or (0.0,) * len(self.command_names)
+
+    def check_velocity(self, doing: str) -> None:
+        """Raise :class:`BundleError` unless the command is a velocity; ``doing`` is what needs one, as a sentence's
+        beginning."""
+        if self.operator != VELOCITY:
+            raise BundleError(
+                f"{doing} velocity commands, and {self.task} follows {', '.join(self.command_names)}: gaitway run, "
+                "export and deploy work for it"
+            )
 
     def soft_joint_pos_limits(self) -> tuple[tuple[float, float], ...]:
         """Limits shrunk about their middle by ``soft_joint_pos_limit_factor`` [rad]."""
@@ -253,10 +292,10 @@ class Contract:
             raise BundleError(f"{error}: {WHAT_TO_DO}") from None
         body, seal, stated = text.rpartition(f"\n{SEAL}")
         body += "\n"
-        if isinstance(data, dict) and data.get("gaitway_contract", CONTRACT_VERSION) != CONTRACT_VERSION:
+        if isinstance(data, dict) and data.get("gaitway_contract", CONTRACT_VERSION) not in READABLE:
             raise BundleError(
-                f"{path}: gaitway_contract is {data['gaitway_contract']!r} and this Gaitway reads version "
-                f"{CONTRACT_VERSION}: use the Gaitway that wrote it, or export the run again"
+                f"{path}: gaitway_contract is {data['gaitway_contract']!r} and this Gaitway reads versions "
+                f"{' and '.join(map(str, READABLE))}: use the Gaitway that wrote it, or export the run again"
             )
         if not seal:
             raise BundleError(f"{path} is truncated or no contract: its last line must be '{SEAL}...': {WHAT_TO_DO}")
@@ -324,6 +363,8 @@ def _check(data: Any, where: str | Path) -> None:
 def _inconsistencies(data: dict[str, Any]) -> list[str]:
     """Faults that need two keys to be seen."""
     names, faults = data["joint_names"], []
+    if len(data["commands"]) != 1 or not all(data["commands"].values()):
+        return [f"commands has {', '.join(data['commands']) or 'nothing'}, and a bundle has one command with numbers"]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         faults.append(f"joint_names lists {', '.join(twice)} twice")
     faults += [
@@ -334,7 +375,11 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
         for key in ("default_joint_pos", "joint_pos_limits")
         if len(data[key]) != len(names)
     ]
-    ranges = [*zip(names, data["joint_pos_limits"], strict=False), *data["commands"]["base_velocity"].items()]
+    numbers = next(iter(data["commands"].values()))
+    faults += _of_command(data, numbers)
+    if not data["foot_bodies"] and not data.get("fixed_base"):
+        faults.append("foot_bodies is empty, which only a robot with fixed_base may have")
+    ranges = [*zip(names, data["joint_pos_limits"], strict=False), *numbers.items()]
     faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
     for name, pose, (low, high) in zip(names, data["default_joint_pos"], data["joint_pos_limits"], strict=False):
         if not low - POSE_SLACK <= pose <= high + POSE_SLACK:
@@ -359,7 +404,7 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
             f"from 1 to {MAX_DECIMATION}"
         )
     scan = data.get("height_scan")
-    dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": 3,
+    dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": len(numbers),
             "base_lin_vel": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
             "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
             "next_state": data["state_dim"]}  # fmt: skip
@@ -368,7 +413,8 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     inputs = [signal["name"] for signal in data["inputs"]]
     if ("height_scan" in inputs) != (scan is not None):
         faults.append("height_scan must describe the input of that name, and be absent without one")
-    read = (*MEASURED, *(name for name in ESTIMATED if name in inputs), "state")
+    measured = (name for name in MEASURED if not (data.get("fixed_base") and name in IMU))
+    read = (*measured, *(name for name in ESTIMATED if name in inputs), "state")
     if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
         faults.append(f"estimators names {', '.join(unread)}, which the policy does not read")
     estimates = (signal["name"] for signal in data["outputs"] if signal["name"].startswith(ESTIMATE))
@@ -381,6 +427,29 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
             if signal["name"] in dims and signal["shape"] != ["N", dims[signal["name"]]]
         ]
     faults += [f"files: {name!r} is not a plain file name" for name in data["files"] if Path(name).name != name]
+    return faults
+
+
+def _of_command(data: dict[str, Any], numbers: Mapping[str, Any]) -> list[str]:
+    """Faults of the command."""
+    faults = []
+    operator = data.get("operator", VELOCITY)
+    if operator == VELOCITY and sorted(numbers) != sorted(TWIST):
+        twist = ", ".join(TWIST)
+        faults.append(f"commands has {', '.join(numbers)}; a velocity has {twist}, others have operator: {NUMBERS}")
+    for key in ("command_acceleration", "command_rest"):
+        if len(data.get(key) or numbers) != len(numbers):
+            faults.append(f"{key} has {len(data[key])} entries for {len(numbers)} numbers of the command")
+    if operator != VELOCITY and "command_acceleration" not in data:
+        faults.append(f"command_acceleration is missing, and nothing else limits how fast {', '.join(numbers)} change")
+    for (name, (low, high)), value in zip(numbers.items(), data.get("command_rest") or (), strict=False):
+        if not low <= value <= high:
+            faults.append(f"command_rest of {name} is {value}, outside its range [{low}, {high}]")
+    units = next((signal["unit"] for signal in data["inputs"] if signal["name"] == "command"), "")
+    if operator != VELOCITY and len(units.split(", ")) != len(numbers):
+        faults.append(f"the unit of command is {units!r}; expected one, and a comma, for each of {', '.join(numbers)}")
+    if operator != VELOCITY and "command_calibration" in data:
+        faults.append("command_calibration is for velocities")
     return faults
 
 

@@ -16,7 +16,7 @@ from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
 from ..interface import Array, Signals
-from .contract import FILE_BYTES, WHAT_TO_DO, BundleError, Contract, verify_files
+from .contract import FILE_BYTES, IMU, WHAT_TO_DO, BundleError, Contract, verify_files
 
 GOLDEN_TOLERANCE = 1e-5  # absolute below 1, relative above
 QUATERNION_TOLERANCE = 0.1
@@ -54,7 +54,7 @@ class OnboardPolicy:
         self._inputs = {
             name: self._measured[start : start + widths[name]] for name, start in zip(measured, starts, strict=False)
         }
-        self._estimated = self.contract.estimated
+        self._others = [name for name in measured if name not in ("joint_pos", "joint_vel", "command")]
         self._outputs = {name: np.zeros(widths[name], np.float32) for name in self.contract.output_names[:-1]}
         self._states = [np.zeros(widths["state"], np.float32) for _ in range(2)]
         self._turn = 0
@@ -92,7 +92,7 @@ class OnboardPolicy:
         self._states[self._turn][:] = memory
 
     def step(self, signals: Signals, command: Sequence[float] | Array) -> NDArray[np.float32]:
-        """Joint position targets [rad], (J,); ``command`` is vx, vy [m/s], yaw rate [rad/s].
+        """Joint position targets [rad], (J,), for a ``command`` of the contract's numbers, (D,).
 
         Raises :class:`SignalError` on a wrong shape, a number that is not finite, or a quaternion without unit norm,
         in either direction; the state is then as before the call.
@@ -102,23 +102,19 @@ class OnboardPolicy:
         if (
             np.shape(signals.joint_pos) != joints
             or np.shape(signals.joint_vel) != joints
-            or np.shape(signals.imu_quat_wxyz) != (4,)
-            or np.shape(signals.gyro) != (3,)
-            or np.shape(command) != (3,)
-            or any(np.shape(getattr(signals, name)) != inputs[name].shape for name in self._estimated)
+            or np.shape(command) != inputs["command"].shape
+            or any(np.shape(getattr(signals, name)) != inputs[name].shape for name in self._others)
         ):
             raise SignalError(self._wrong_shape(signals, command))
         inputs["joint_pos"][self._to_canonical] = signals.joint_pos
         inputs["joint_vel"][self._to_canonical] = signals.joint_vel
-        inputs["imu_quat_wxyz"][:] = signals.imu_quat_wxyz
-        inputs["gyro"][:] = signals.gyro
         inputs["command"][:] = command
-        for name in self._estimated:
+        for name in self._others:
             inputs[name][:] = getattr(signals, name)
         if not np.abs(self._measured).max() < HUGE:  # also true of NaN
             raise SignalError("the policy got " + self._not_finite(inputs))
-        quat = inputs["imu_quat_wxyz"]
-        if abs(math.sqrt(quat @ quat) - 1.0) > QUATERNION_TOLERANCE:
+        quat = inputs.get("imu_quat_wxyz")
+        if quat is not None and abs(math.sqrt(quat @ quat) - 1.0) > QUATERNION_TOLERANCE:
             raise SignalError(f"imu_quat_wxyz is {quat.tolist()}, which is not a unit quaternion")
         self._session.run_with_iobinding(self._bindings[self._turn])
         target, action = outputs["joint_pos_target"], outputs["action"]
@@ -132,7 +128,8 @@ class OnboardPolicy:
         wrong = [
             f"{name} has shape {np.shape(value)}, expected {self._inputs[name].shape}"
             if value is not None
-            else f"{name} is missing: this policy needs an estimate of it, {self._inputs[name].shape}"
+            else f"{name} is missing: this policy needs {'it' if name in IMU else 'an estimate of it'}, "
+            f"{self._inputs[name].shape}"
             for name, value in given.items()
             if np.shape(value) != self._inputs[name].shape
         ]

@@ -56,6 +56,7 @@ def _fits(value: Any, schema: dict[str, Any]) -> bool:
         "string": isinstance(value, str),
         "integer": isinstance(value, int) and not isinstance(value, bool),
         "number": number and (isinstance(value, int) or math.isfinite(value)),
+        "boolean": isinstance(value, bool),
         "null": value is None,
     }
     if "type" in schema and not kinds[schema["type"]]:
@@ -82,7 +83,7 @@ def _expectation(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     text = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number",
-            "number": "a finite number", "null": "nothing"}[schema["type"]]  # fmt: skip
+            "number": "a finite number", "boolean": "true or false", "null": "nothing"}[schema["type"]]  # fmt: skip
     if "minItems" in schema:
         same = schema["minItems"] == schema.get("maxItems")
         many = f" to {schema['maxItems']}" if "maxItems" in schema else " or more"

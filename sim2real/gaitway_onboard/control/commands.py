@@ -1,4 +1,4 @@
-"""Velocity commands: a constant, a script of (time, command) pairs, and what a policy is told of any source's."""
+"""Commands: a constant, a script of (time, command) pairs, and what a policy is told of any source's."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from collections.abc import Callable, Sequence
 
 from gaitway_files.errors import UserError
 
-from ..bundle.contract import DEFAULT_ACCELERATION, Contract
+from ..bundle.contract import DEFAULT_ACCELERATION, VELOCITY, Contract
 
-Command = tuple[float, float, float]
-"""vx, vy [m/s], yaw rate [rad/s], base frame."""
+Command = tuple[float, ...]
+"""Numbers of the contract's command, (D,); those of a velocity are vx, vy [m/s], yaw rate [rad/s], base frame."""
 CommandSource = Callable[[float], Command]
 """Command at a time since the policy took over [s]."""
 Script = Sequence[tuple[float, Command]]
 """Commands and the times [s] they start at; the first holds from the beginning."""
 
-STILL: Command = (0.0, 0.0, 0.0)
-
-HELP = "write 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
+STILL = (0.0, 0.0, 0.0)
+"""Velocity of a robot that stands."""
+HELP = "write its numbers, as 'vx,vy,yaw', or 'time:vx,vy,yaw;time:vx,vy,yaw;...' with rising times"
+AXES = ("vx", "vy", "yaw rate")
+"""Numbers of a velocity, for messages."""
 
 
 class CommandError(UserError):
@@ -37,12 +39,23 @@ def parse_script(text: str) -> Script:
             start = float(time) if colon else 0.0
         except ValueError:
             raise CommandError(f"command {part!r}: {HELP}") from None
-        if len(values) != 3 or not all(map(math.isfinite, [start, *values])):
+        if not all(map(math.isfinite, [start, *values])):
             raise CommandError(f"command {part!r}: {HELP}")
-        script.append((start, (values[0], values[1], values[2])))
+        script.append((start, tuple(values)))
     if not script or any(b[0] <= a[0] for a, b in itertools.pairwise(script)):
         raise CommandError(f"command {text!r}: {HELP}")
     return script
+
+
+def tour_of(contract: Contract, seconds: float) -> Script:
+    """Commands that the policy of ``contract`` was trained for, one after the other over ``seconds``."""
+    if contract.operator == VELOCITY:
+        return tour(contract.command_ranges, seconds)
+    return _spread(_settings(contract), seconds)
+
+
+def _spread(legs: Sequence[Command], seconds: float) -> Script:
+    return [(seconds * number / len(legs), leg) for number, leg in enumerate(legs)]
 
 
 def tour(ranges: Sequence[tuple[float, float]], seconds: float) -> Script:
@@ -62,7 +75,18 @@ def tour(ranges: Sequence[tuple[float, float]], seconds: float) -> Script:
         (front, 0.0, 0.0),
         (0.0, 0.0, 0.0),
     ]
-    return [(seconds * number / len(legs), leg) for number, leg in enumerate(legs)]
+    return _spread(legs, seconds)
+
+
+def _settings(contract: Contract) -> list[Command]:
+    """Rest, each number at either end of its range, and rest again."""
+    still = contract.still
+    ends = [
+        (*still[:number], end, *still[number + 1 :])
+        for number, limits in enumerate(contract.command_ranges)
+        for end in limits
+    ]
+    return [still, *ends, still]
 
 
 def scripted(script: Script) -> CommandSource:
@@ -75,23 +99,26 @@ def follow(wanted: Command, before: Command, contract: Contract) -> Command:
     """Command to the policy a period after ``before``: finite, in the trained range, and no faster than allowed.
 
     A graph whose contract has ``command_acceleration`` limits the change itself, and is told at once. What is not
-    finite counts as zero.
+    finite counts as :attr:`.Contract.still`.
     """
-    told = []
+    told, still = [], contract.still
     for axis, (low, high) in enumerate(contract.command_ranges):  # arrays of three cost five times as much
         now = float(wanted[axis])
-        now = min(max(now if math.isfinite(now) else 0.0, low), high)
+        now = min(max(now if math.isfinite(now) else still[axis], low), high)
         if contract.command_acceleration is None:
             most = DEFAULT_ACCELERATION[axis] * contract.control_dt
             now = before[axis] + min(max(now - before[axis], -most), most)
         told.append(now)
-    return told[0], told[1], told[2]
+    return tuple(told)
 
 
 def check_range(script: Script, contract: Contract) -> None:
     """Refuse commands that the policy was not trained on."""
-    names = ("vx", "vy", "yaw rate")
+    names = AXES if contract.operator == VELOCITY else contract.command_names
     for _, command in script:
+        if len(command) != len(names):
+            numbers = ",".join(map(str, command))
+            raise CommandError(f"command {numbers!r}: {contract.task} follows {len(names)}, {', '.join(names)}")
         for name, value, (low, high) in zip(names, command, contract.command_ranges, strict=True):
             if not low <= value <= high:
                 raise CommandError(f"command {name} = {value:g}: the policy was trained on [{low:g}, {high:g}]")

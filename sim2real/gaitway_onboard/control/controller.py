@@ -31,7 +31,7 @@ from ..safety.fault import Fault
 from ..safety.gains import standing_gains, walking_gains
 from ..safety.limits import SafetyLimits
 from ..safety.support import Support
-from .commands import STILL, CommandSource, follow
+from .commands import CommandSource, follow
 from .executor import Decision, Executor
 
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"
@@ -47,7 +47,7 @@ class Mode(StrEnum):
     RAMP = "ramp"  # from the measured pose to the default pose
     HOLD = "hold"  # in the default pose; waits for the operator
     POLICY = "policy"
-    SETTLE = "settle"  # the policy with command zero, before the end
+    SETTLE = "settle"  # the policy with the command of rest, before the end
     LOWER = "lower"  # the gains of the standing robot fade to damping
     DAMP = "damp"  # final
 
@@ -152,8 +152,8 @@ class Controller:
         """Gains of damping."""
 
         self.mode, self.since = Mode.INIT, math.nan
-        self.command = STILL
-        """vx, vy [m/s], yaw rate [rad/s] of the newest policy period."""
+        self.command = contract.still
+        """Command of the newest policy period, by :attr:`.Contract.command_names`."""
         self.cause: str | None = None
         """Name of the fault or stop that ended it; None while it runs."""
         self.reason = "finished"
@@ -309,7 +309,7 @@ class Controller:
             # A smooth step is at its fastest 1.5 times as fast as its mean.
             self._move = max(at_least, self.config.fade, 1.5 * far / self.config.ramp_speed)
         if mode is not Mode.POLICY:
-            self.command = STILL
+            self.command = self.contract.still
         self.mode, self.since = mode, now
         self.log.event(now, "mode", mode.value)
         if mode in ABOUT:

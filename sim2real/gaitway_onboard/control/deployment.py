@@ -36,7 +36,7 @@ class Survey:
     @property
     def tilt(self) -> float:
         """[rad]"""
-        return float(tilt_of(self.signals.imu_quat_wxyz))
+        return float(tilt_of(self.signals.orientation))
 
     def lines(self) -> list[str]:
         health = self.signals.health

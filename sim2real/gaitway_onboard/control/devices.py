@@ -37,6 +37,7 @@ class Sticks:
 
     def __init__(self, contract: Contract, stale: float = STALE):
         """``stale`` is the silence after which they count as released [s]."""
+        contract.check_velocity("sticks and keys give")
         self._ranges, self._stale = contract.command_ranges, stale
         self._shares = (0.0, 0.0, 0.0)
         self._stamp = -1e9

@@ -31,7 +31,7 @@ class Policy(Protocol):
     @property
     def estimates(self) -> Mapping[str, NDArray[np.float32]]: ...
 
-    def step(self, signals: Signals, command: tuple[float, float, float]) -> NDArray[np.float32]: ...
+    def step(self, signals: Signals, command: tuple[float, ...]) -> NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Decision:
     """One step of a policy. ``time`` is when its signals were handed over [s], on the robot's clock."""
 
     time: float
-    command: tuple[float, float, float]
+    command: tuple[float, ...]
     state: Array
     """The policy's memory before the step."""
     action: Array
@@ -58,7 +58,7 @@ class Executor(Protocol):
         """Forget the past."""
         ...
 
-    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+    def submit(self, signals: Signals, command: tuple[float, ...], now: float) -> bool:
         """Begin a step; False if the last one still runs."""
         ...
 
@@ -81,7 +81,7 @@ class InlineExecutor:
         self._policy.reset()
         self._decision = None
 
-    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+    def submit(self, signals: Signals, command: tuple[float, ...], now: float) -> bool:
         self._decision = decide(self._policy, signals, command, now, time.perf_counter())
         return True
 
@@ -92,9 +92,7 @@ class InlineExecutor:
     def close(self) -> None: ...
 
 
-def decide(
-    policy: Policy, signals: Signals, command: tuple[float, float, float], now: float, started: float
-) -> Decision:
+def decide(policy: Policy, signals: Signals, command: tuple[float, ...], now: float, started: float) -> Decision:
     """Step ``policy``; ``started`` is the :func:`time.perf_counter` of the hand-over."""
     state = policy.state
     try:

@@ -32,7 +32,7 @@ class Period(NamedTuple):
     time: float
     mode: Mode
     signals: Signals
-    command: tuple[float, float, float]
+    command: tuple[float, ...]
     sent: Command | None
     """None while the robot damps by itself."""
 

@@ -134,7 +134,7 @@ class ThreadExecutor:
 
     def __init__(self, policy: Policy):
         self._policy = policy
-        self._tasks: SimpleQueue[tuple[Signals, tuple[float, float, float], float, float] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[Signals, tuple[float, ...], float, float] | None] = SimpleQueue()
         self._results: deque[Decision | BaseException] = deque()
         self._busy = False
         self._thread = threading.Thread(target=self._run, name="policy", daemon=True)
@@ -155,7 +155,7 @@ class ThreadExecutor:
             raise RuntimeError("the policy still computes")
         self._policy.reset()
 
-    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+    def submit(self, signals: Signals, command: tuple[float, ...], now: float) -> bool:
         if self._busy:
             return False
         self._busy = True

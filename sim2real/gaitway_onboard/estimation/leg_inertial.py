@@ -119,14 +119,14 @@ class LegInertialEstimator:
             )
         dt = self.period if self._stamp is None else signals.stamp - self._stamp
         if dt <= 0.0:  # a state that was seen before
-            signals.base_lin_vel = self._velocity - self._imu @ _spin(signals.gyro)
+            signals.base_lin_vel = self._velocity - self._imu @ _spin(signals.turning)
             return
         if not math.isfinite(float(np.sum(signals.accelerometer))):
             signals.base_lin_vel = np.full(3, np.nan)  # which no policy takes; the filter stays whole
             return
         self._stamp = signals.stamp
-        up = _up(signals.imu_quat_wxyz)
-        spin = _spin(signals.gyro)
+        up = _up(signals.orientation)
+        spin = _spin(signals.turning)
         self._predict(np.asarray(signals.accelerometer, dtype=float), spin, up, dt)
         self._kinematics.update(np.asarray(signals.joint_pos, dtype=float), up)
         self._standing = self._contacts.update(signals, up, dt)

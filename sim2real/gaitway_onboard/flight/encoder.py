@@ -67,6 +67,8 @@ class LoggedEvent(NamedTuple):
 
 
 STATE, FRAME, POLICY, EVENT = 1, 2, 3, 4
+COMMAND = "command_"
+"""Begins the names of the fields of a policy's command."""
 TOPICS = {STATE: "/state", FRAME: "/frame", POLICY: "/policy", EVENT: "/event"}
 F8, I8, U4, U2, BOOL = (np.dtype(code) for code in ("<f8", "<i8", "<u4", "<u2", "|b1"))
 _CODES = {F8: "d", I8: "q", U4: "I", U2: "H", BOOL: "?"}
@@ -79,7 +81,9 @@ class Encoder(FlightLog):
     a controller must not fail because of its log.
     """
 
-    def __init__(self, sink: Sink, joint_names: Sequence[str]):
+    def __init__(self, sink: Sink, joint_names: Sequence[str], command: Mapping[str, str] | None = None):
+        """``command`` has the unit of each number of the policy's command; without it, it is a velocity."""
+        self._command = _VELOCITY if command is None else {f"{COMMAND}{name}": unit for name, unit in command.items()}
         self._sink, self._lock = sink, threading.Lock()
         self._zero: int | None = None
         self._last_ns = 0
@@ -134,7 +138,7 @@ class Encoder(FlightLog):
             writers, mask,
         )  # fmt: skip
         arrays = (
-            signals.joint_pos, signals.joint_vel, signals.imu_quat_wxyz, signals.gyro, signals.base_lin_vel,
+            signals.joint_pos, signals.joint_vel, signals.orientation, signals.turning, signals.base_lin_vel,
             signals.height_scan, signals.accelerometer, signals.joint_torque, signals.foot_force, temperature, lost,
         )  # fmt: skip
         self._put(self._state, stamp, scalars, arrays)
@@ -154,7 +158,9 @@ class Encoder(FlightLog):
     def _policy_stream(self, estimates: Iterable[str] = ()) -> _Stream:
         """Stream of the policy, defined at its first step, since ``estimates`` are its own."""
         arrays = (*_POLICY_ARRAYS, *((name, "by the policy itself") for name in estimates))
-        return _Stream(POLICY, "gaitway/msg/Policy", _POLICY_SCALARS, arrays, (), self._joints)
+        command = ((name, F8, unit) for name, unit in self._command.items())
+        scalars = (("time", F8, "robot's clock [s]"), *command, ("late", BOOL, "the step came too late"))
+        return _Stream(POLICY, "gaitway/msg/Policy", scalars, arrays, (), self._joints)
 
     def event(self, time: float, kind: str, text: str) -> None:
         with self._lock:
@@ -345,13 +351,8 @@ _FRAME_ARRAYS = (
     ("damping", "kd [N m s/rad]"),
     ("asked", "targets before they were clamped [rad]"),
 )
-_POLICY_SCALARS = (
-    ("time", F8, "robot's clock [s]"),
-    ("command_x", F8, "[m/s]"),
-    ("command_y", F8, "[m/s]"),
-    ("command_yaw", F8, "[rad/s]"),
-    ("late", BOOL, "the step came too late"),
-)
+_VELOCITY = {"command_x": "[m/s]", "command_y": "[m/s]", "command_yaw": "[rad/s]"}
+"""Fields of a velocity command, and their units."""
 _POLICY_ARRAYS = (
     ("memory", "before the step: started, last action, history"),
     ("action", "as put out, the contract's joint order"),

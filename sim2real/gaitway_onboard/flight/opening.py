@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gaitway_files.versions import versions
 
-from ..bundle.contract import CONTRACT_FILE, Contract, sha256
+from ..bundle.contract import CONTRACT_FILE, VELOCITY, Contract, sha256
 from .encoder import Encoder, Sink
 from .file import FlightFile, check_bound, check_path, plain
 from .recorder import RecorderProcess
@@ -48,6 +48,7 @@ def open_flight(
     check_path(path)
     check_bound(max_bytes)
     attachments: dict[str, bytes] = {}
+    command: dict[str, str] | None = None
     known: dict[str, object] = {
         "robot": "",
         "hardware": "",
@@ -58,6 +59,9 @@ def open_flight(
     }
     if bundle is not None:
         contract = Contract.load(bundle)
+        if contract.operator != VELOCITY:
+            units = (f"[{unit}]" for unit in contract.command_units)
+            command = dict(zip(contract.command_names, units, strict=True))
         content = attachments[CONTRACT_FILE] = (Path(bundle) / CONTRACT_FILE).read_bytes()
         known |= {
             "bundle": Path(bundle).absolute().name,
@@ -72,4 +76,4 @@ def open_flight(
         sink = RecorderProcess(path, texts, attachments, max_bytes, time.time_ns(), ring_bytes)
     else:
         sink = FlightFile(path, texts, attachments, max_bytes, time.time_ns())
-    return Encoder(sink, joint_names)
+    return Encoder(sink, joint_names, command)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ..bundle.contract import CONTRACT_FILE, ESTIMATE, Contract
 from ..interface import Health, Remote, Signals, pressed
 from ..wire.idl import HEADER
-from .encoder import EVENT, FRAME, POLICY, STATE, TOPICS
+from .encoder import COMMAND, EVENT, FRAME, POLICY, STATE, TOPICS
 from .file import CHUNK_BYTES, END, METADATA, VERSION, check_path
 from .messages import FlightError, MessageType, unpack_event, unpack_string
 
@@ -362,8 +362,8 @@ def _columns(channel: int, parts: list[_Part], told: int) -> Columns:
             sequences += [message.sequence for message in messages]
     values = _joined(blocks)
     if channel == POLICY and values:
-        parts_of = [values.pop(name) for name in ("command_x", "command_y", "command_yaw")]
-        values["command"] = np.stack(parts_of, 1)
+        numbers = [name for name in values if name.startswith(COMMAND)]
+        values["command"] = np.stack([values.pop(name) for name in numbers], 1)
     order = np.argsort(np.array(sequences, dtype=np.int64), kind="stable")
     lost = max(told, max(sequences, default=-1) + 1) - min(sequences, default=0) - len(sequences)
     return Columns({name: value[order] for name, value in values.items()}, lost)

@@ -58,6 +58,7 @@ class SafetyFilter:
         """The stricter of the contract's, the hardware's and the given limits hold."""
         order = [contract.joint_names.index(name) for name in joint_names]
         self.limits, self.joint_names, self.period = limits, joint_names, contract.control_dt
+        self._fixed_base = contract.fixed_base
         low, high = np.array(contract.joint_pos_limits)[order].T
         self.default = np.array(contract.default_joint_pos)[order]
         self.effort_limit = np.array(contract.per_joint("effort_limit"))[order]
@@ -126,6 +127,19 @@ class SafetyFilter:
         )
 
     def _motion(self, signals: Signals) -> Fault | None:
+        if (fault := None if self._fixed_base else self._orientation(signals)) is not None:
+            return fault
+        pos, vel = signals.joint_pos, signals.joint_vel
+        if not ((pos >= self._lowest) & (pos <= self._highest)).all():
+            return self._position_fault(pos)
+        speed = np.abs(vel)
+        if not (speed <= self.max_vel).all():
+            return self._velocity_fault(vel, speed)
+        return None
+
+    def _orientation(self, signals: Signals) -> Fault | None:
+        if signals.imu_quat_wxyz is None or signals.gyro is None:
+            return Fault("imu", "the robot tells nothing of its IMU")
         w, x, y, z = (float(value) for value in signals.imu_quat_wxyz)
         norm = w * w + x * x + y * y + z * z
         if not 0.8 < norm < 1.2:  # also true of NaN
@@ -135,12 +149,6 @@ class SafetyFilter:
         tilt = math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y) / norm)))
         if tilt > self.limits.max_tilt:
             return Fault("tilt", f"the base is tilted by {tilt:.2f} rad (limit {self.limits.max_tilt:g})")
-        pos, vel = signals.joint_pos, signals.joint_vel
-        if not ((pos >= self._lowest) & (pos <= self._highest)).all():
-            return self._position_fault(pos)
-        speed = np.abs(vel)
-        if not (speed <= self.max_vel).all():
-            return self._velocity_fault(vel, speed)
         return None
 
     def _position_fault(self, pos: Array) -> Fault:

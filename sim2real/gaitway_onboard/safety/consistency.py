@@ -89,8 +89,8 @@ class Consistency:
         last, health = self._last, signals.health
         if last is not None and last.stamp == signals.stamp:
             return None
-        readings = np.concatenate((signals.gyro, signals.joint_pos, signals.joint_vel))
-        quat: Quat = tuple(signals.imu_quat_wxyz.tolist())
+        readings = np.concatenate((signals.turning, signals.joint_pos, signals.joint_vel))
+        quat: Quat = tuple(signals.orientation.tolist())
         self._last = state = _State(signals.stamp, health.tick if health is not None else None, readings, quat)
         if last is None:
             return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ..control.commands import Command
+from ..control.commands import STILL, Command
 from ..wire.bus import Bus
 from ..wire.declarations import TWIST, TWIST_STAMPED
 from ..wire.idl import WireError
 from ..wire.ros import read_twist, ros_topic
 
 STALE = 0.5
-STILL: Command = (0.0, 0.0, 0.0)
 
 
 class CmdVel:
@@ -21,14 +20,15 @@ class CmdVel:
         """``stamped`` for TwistStamped; after ``stale`` seconds of silence the robot is to stand still."""
         self.bus, self.stamped, self.stale = bus, stamped, stale
         self._subscriber = bus.subscriber(ros_topic(topic, TWIST_STAMPED if stamped else TWIST, reliable=False))
-        self._command, self._came = STILL, -math.inf
+        self._command: Command = STILL
+        self._came = -math.inf
 
     def __call__(self, seconds: float) -> Command:
         """vx, vy [m/s], yaw rate [rad/s]. An unreadable message, or one that is not finite, counts as zero."""
         if (taken := self._subscriber.take()) is not None:
             self._came, payload = taken
             try:
-                command = read_twist(payload, self.stamped)
+                command: Command = read_twist(payload, self.stamped)
             except WireError:
                 command = STILL
             self._command = command if all(map(math.isfinite, command)) else STILL

@@ -8,9 +8,18 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.versions import versions as installed
-from gaitway_onboard.bundle.contract import ESTIMATE, Action, Actuator, Contract, Signal, TermLayout
+from gaitway_onboard.bundle.contract import (
+    ESTIMATE,
+    NUMBERS,
+    VELOCITY,
+    Action,
+    Actuator,
+    Contract,
+    Signal,
+    TermLayout,
+)
 from gaitway_tasks.actions import joint_positions
-from gaitway_tasks.commands import steering
+from gaitway_tasks.commands import is_velocity, steering
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -71,9 +80,20 @@ def _check_task(task: Task) -> None:
             f"it has inputs for {', '.join(ESTIMATES.values())}"
         )
     try:
-        steering(task), joint_positions(task)
+        (name, command), _ = steering(task), joint_positions(task)
     except UserError as error:
         raise ExportError(str(error)) from None
+    numbers = command.ranges()
+    if is_velocity(command):
+        return
+    if command.margin:
+        raise ExportError(f"command {name!r} has margin={command.margin:g}, which velocities alone have: set it to 0")
+    for field, value in (("acceleration", command.acceleration), ("rest", command.rest), ("units", command.units)):
+        if len(value or ()) != len(numbers):
+            raise ExportError(
+                f"command {name!r}: its {field} are {value or 'not set'}, and an exported policy needs one for each of "
+                f"{', '.join(numbers)}: set {type(command).__name__}.{field}"
+            )
 
 
 def _within_range(task: Task) -> Task:
@@ -93,12 +113,15 @@ def contract_of(
 ) -> Contract:
     """The contract of an :func:`exportable` task's policy; ``files`` has the hash of each file beside it."""
     robot, group = task.robot, task.observations["policy"]
-    (_, command), action = steering(task), joint_positions(task)
+    (told, command), action = steering(task), joint_positions(task)
     clips = action.clips(robot)
+
+    velocity = is_velocity(command)
+    units = UNITS if velocity else UNITS | {"command": ", ".join(command.units)}
 
     def signals(widths: Mapping[str, int]) -> tuple[Signal, ...]:
         return tuple(
-            Signal(name=name, shape=("N", width), unit=UNITS.get(name.removeprefix(ESTIMATE), "as trained"))
+            Signal(name=name, shape=("N", width), unit=units.get(name.removeprefix(ESTIMATE), "as trained"))
             for name, width in widths.items()
         )
 
@@ -114,8 +137,9 @@ def contract_of(
         ),
         control_dt=task.timing.step_dt,
         physics_dt=task.timing.physics_dt,
-        commands={"base_velocity": command.ranges()},
-        conventions=CONVENTIONS,
+        commands={"base_velocity" if velocity else told: command.ranges()},
+        operator=VELOCITY if velocity else NUMBERS,
+        conventions=CONVENTIONS if velocity else CONVENTIONS | {"command": ", ".join(command.ranges())},
         inputs=signals(policy.input_widths),
         outputs=signals(policy.output_widths),
         state_dim=policy.state_dim,
@@ -134,6 +158,7 @@ def contract_of(
         checkpoint_sha256=checkpoint_sha256,
         files=files,
         command_acceleration=command.acceleration,
+        command_rest=None if velocity else command.rest,
         command_calibration=None if policy.calibration is None else policy.calibration.described(),
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
     )
@@ -151,6 +176,7 @@ def robot_fields(robot: Robot) -> dict[str, Any]:
         "base_body": robot.base_name,
         "foot_bodies": robot.foot_names,
         "init_height": robot.init_height,
+        "fixed_base": True if robot.fixed_base else None,
     }
 
 

@@ -18,7 +18,7 @@ import torch
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import is_bundle, sha256
+from gaitway_onboard.bundle.contract import IMU, is_bundle, sha256
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import mjcf
@@ -164,7 +164,7 @@ def open_session(path: Path) -> ort.InferenceSession:
 
 
 def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
-    return plausible_signals(
+    signals = plausible_signals(
         np.array(task.robot.default_joint_pos),
         np.array(list(steering(task)[1].ranges().values())),
         steps=steps,
@@ -173,11 +173,12 @@ def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
         seed=seed,
         estimated=estimated_widths(task),
     )
+    return {name: value for name, value in signals.items() if not (task.robot.fixed_base and name in IMU)}
 
 
 def _check_parity(policy: SignalPolicy, session: ort.InferenceSession, signals: dict[str, Any]) -> None:
     """The graph must equal the module at every step of a rolled sequence, reset included."""
-    steps, batch = signals["gyro"].shape[:2]
+    steps, batch = signals["joint_pos"].shape[:2]
     state = np.zeros((batch, policy.state_dim), np.float32)
     for step in range(steps):
         feed = {name: value[step] for name, value in signals.items()} | {"state": state}

@@ -25,7 +25,7 @@ def plausible_signals(
 ) -> Signals:
     """Signals of a robot that sways about its default pose, each (steps, batch, d); velocities match positions.
 
-    ``command_ranges`` is (3, 2); commands change once a second. ``estimated`` has the width of each estimated input.
+    ``command_ranges`` is (D, 2); commands change once a second. ``estimated`` has the width of each estimated input.
     """
     rng = np.random.default_rng(seed)
     time = np.arange(steps)[:, None, None] * step_dt
@@ -44,7 +44,7 @@ def plausible_signals(
     angles, gyro = sway(0.2, 3)
     ticks = (time[:, 0, 0] // 1.0).astype(int)
     low, high = np.asarray(command_ranges, dtype=float).T
-    commands = rng.uniform(low, high, (ticks[-1] + 1, batch, 3))
+    commands = rng.uniform(low, high, (ticks[-1] + 1, batch, len(low)))
     signals = {
         "joint_pos": default_joint_pos + joint_pos,
         "joint_vel": joint_vel,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import torch
 from gaitway_files.errors import UserError
-from gaitway_onboard.bundle.contract import ESTIMATE, MEASURED, HeightScan
+from gaitway_onboard.bundle.contract import ESTIMATE, IMU, MEASURED, HeightScan
 from gaitway_tasks.actions import joint_positions, joint_targets
 from gaitway_tasks.commands import steering
 from gaitway_tasks.managers import ObservationManager
@@ -29,11 +29,17 @@ from .calibration import CommandCalibration
 
 
 @dataclass
-class MeasuredState:
-    """The measurable half of :class:`gaitway_tasks.world.RobotState`."""
+class JointState:
+    """What a robot with a fixed base measures of :class:`gaitway_tasks.world.RobotState`."""
 
     joint_pos: Tensor
     joint_vel: Tensor
+
+
+@dataclass
+class MeasuredState(JointState):
+    """The measurable half of :class:`gaitway_tasks.world.RobotState`."""
+
     root_quat_wxyz: Tensor
     root_ang_vel_b: Tensor
 
@@ -58,8 +64,9 @@ class MeasuredWorld:
     soft_joint_pos_limits: Tensor
     step_dt: float
     command_name: str
-    robot: MeasuredState
-    velocity_command: Tensor
+    robot: JointState
+    told: Tensor
+    """The command, (N, D)."""
     action: Tensor
     episode_step: Tensor
     scan: Tensor | None
@@ -77,7 +84,7 @@ class MeasuredWorld:
     def command(self, name: str) -> Tensor:
         if name != self.command_name:
             raise UserError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
-        return self.velocity_command
+        return self.told
 
     def settling(self, name: str) -> Tensor | None:
         return self.left
@@ -95,9 +102,10 @@ class SignalPolicy(nn.Module):
     :attr:`input_widths` has their names and widths in order.
 
     ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), step of the gait's
-    cycle (1; absent without a clock), limited command (3; absent without a limit), time to settle (1; absent without
+    cycle (1; absent without a clock), limited command (D; absent without a limit), time to settle (1; absent without
     one), the actor's memory (M; absent without one)]. All zero means "just reset": the
-    history is then filled with the first frame, as the training environment does. An actor with a memory states its
+    history is then filled with the first frame, as the training environment does, and the limited command is that of
+    rest. An actor with a memory states its
     width as ``memory_size`` and maps observation and memory to action and next memory.
     """
 
@@ -105,6 +113,7 @@ class SignalPolicy(nn.Module):
     scale: Tensor
     clips: Tensor | None
     largest_change: Tensor | None
+    rest: Tensor | None
     order: Tensor
     estimate_scale: Tensor
 
@@ -115,6 +124,7 @@ class SignalPolicy(nn.Module):
         joints = robot.num_joints
         self.actor: Any = actor
         positions, (command_name, command) = joint_positions(task), steering(task)
+        self.command_width, self.fixed_base = len(command.ranges()), robot.fixed_base
         self.num_joints, self.raw_clip = joints, positions.raw_clip
         self.estimates: dict[str, int] = getattr(actor, "widths", {})
         """Widths of the signals that the actor estimates for itself."""
@@ -128,6 +138,7 @@ class SignalPolicy(nn.Module):
         self.settle = float(getattr(command, "settle", 0.0))
         change = None if command.acceleration is None else torch.tensor(command.acceleration) * task.timing.step_dt
         self.register_buffer("largest_change", change)
+        self.register_buffer("rest", None if not any(command.rest or ()) else torch.tensor(command.rest))
         self.estimated = estimated_widths(task)
         zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
         self.world = MeasuredWorld(
@@ -137,7 +148,7 @@ class SignalPolicy(nn.Module):
             step_dt=task.timing.step_dt,
             command_name=command_name,
             robot=_state(zeros),
-            velocity_command=zeros["command"],
+            told=zeros["command"],
             action=torch.zeros(1, joints),
             episode_step=torch.zeros(1),
             scan=zeros.get("height_scan"),
@@ -158,15 +169,17 @@ class SignalPolicy(nn.Module):
     @property
     def _small_widths(self) -> tuple[int, int, int]:
         """Widths of clock, limited command and time to settle in the state."""
-        return int(self.cycle_steps > 0), 0 if self.largest_change is None else 3, int(self.settle > 0.0)
+        limited = 0 if self.largest_change is None else self.command_width
+        return int(self.cycle_steps > 0), limited, int(self.settle > 0.0)
 
     @property
     def input_widths(self) -> dict[str, int]:
         return {**self._signal_widths(), "state": self.state_dim}
 
     def _signal_widths(self) -> dict[str, int]:
-        measured = zip(MEASURED, (self.num_joints, self.num_joints, 4, 3, 3), strict=True)
-        return {**dict(measured), **self.estimated}
+        widths = zip(MEASURED, (self.num_joints, self.num_joints, 4, 3, self.command_width), strict=True)
+        measured = {name: width for name, width in widths if not (self.fixed_base and name in IMU)}
+        return {**measured, **self.estimated}
 
     def observation(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Observation of the actor (N, D), and the history, clock, limited command and time to settle, (N, K)."""
@@ -177,6 +190,8 @@ class SignalPolicy(nn.Module):
         started, last_action, past, step, limited, left, _ = state.split(widths, 1)
         command = signals["command"]
         if self.largest_change is not None:
+            if self.rest is not None:
+                limited = torch.where(started > 0.5, limited, self.rest)
             limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
             command = limited
         if self.calibration is not None:
@@ -186,7 +201,7 @@ class SignalPolicy(nn.Module):
         world = replace(
             self.world,
             robot=_state(signals),
-            velocity_command=command,
+            told=command,
             action=last_action,
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
@@ -230,7 +245,9 @@ class SignalPolicy(nn.Module):
         return target, action, *estimates, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
 
 
-def _state(signals: dict[str, Tensor]) -> MeasuredState:
+def _state(signals: dict[str, Tensor]) -> JointState:
+    if "gyro" not in signals:
+        return JointState(signals["joint_pos"], signals["joint_vel"])
     joint_pos, joint_vel, quat, gyro = (signals[name] for name in MEASURED[:4])
     if "base_lin_vel" not in signals:
         return MeasuredState(joint_pos, joint_vel, quat, gyro)

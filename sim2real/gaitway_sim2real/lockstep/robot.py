@@ -51,9 +51,10 @@ class LockstepRobot:
         self._qpos, self._dof, self._ctrl = plant.joint_qpos[order], plant.joint_dof[order], order
         self._realtime, self._damping = realtime, True
         self._held: tuple[Array, Array] | None = None
-        base, dof = plant.base_qpos, plant.base_dof
-        self._pos, self._quat = self.data.qpos[base : base + 3], self.data.qpos[base + 3 : base + 7]
-        self._vel = self.data.qvel[dof : dof + 6]
+        base, dof, fixed = plant.base_qpos, plant.base_dof, plant.fixed_pose
+        pose = self.data.qpos[base : base + 7] if fixed is None else fixed.copy()
+        self._pos, self._quat = pose[:3], pose[3:]
+        self._vel = self.data.qvel[dof : dof + 6] if fixed is None else np.zeros(6)
         self._drives = DriveParameters(self.model)
         self._own_gains = walking_gains(contract, self.joint_names)
         self._contract = contract
@@ -63,8 +64,9 @@ class LockstepRobot:
     def place(self, joint_pos: Array | tuple[float, ...]) -> None:
         """Start anew at rest, square on the ground, with joints (contract order) at ``joint_pos`` [rad]."""
         mujoco.mj_resetData(self.model, self.data)
-        pos, quat = start_pose(self.plant, self.plant.start_height, np.zeros(1))
-        self._pos[:], self._quat[:] = pos[0], quat[0]
+        if self.plant.fixed_pose is None:
+            pos, quat = start_pose(self.plant, self.plant.start_height, np.zeros(1))
+            self._pos[:], self._quat[:] = pos[0], quat[0]
         self.data.qpos[self.plant.joint_qpos] = joint_pos
         mujoco.mj_forward(self.model, self.data)
 
@@ -91,11 +93,12 @@ class LockstepRobot:
 
     def read(self) -> Signals:
         quat = self.plant.frame.orientation(self._quat)
+        imu = self.plant.fixed_pose is None
         return Signals(
             joint_pos=self.data.qpos[self._qpos],
             joint_vel=self.data.qvel[self._dof],
-            imu_quat_wxyz=quat.copy(),
-            gyro=self._gyro().copy(),
+            imu_quat_wxyz=quat.copy() if imu else None,
+            gyro=self._gyro().copy() if imu else None,
             stamp=float(self.data.time),
             joint_torque=self.data.actuator_force[self._ctrl],
             **self._truth(quat),

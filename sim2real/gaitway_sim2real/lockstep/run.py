@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY, BundleError, verify_files
+from gaitway_onboard.bundle.contract import OWN_VELOCITY, VELOCITY, BundleError, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour
+from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour_of
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import LoopReport, Period, run_loop
 from gaitway_onboard.interface import Array
 from gaitway_tasks.ground import LEVEL, Ground
 
 from ..mujoco.estimates import estimates_note
-from ..mujoco.film import check_video_path, film
+from ..mujoco.film import COMPONENTS, check_video_path, film
 from .robot import LockstepRobot
 
 
@@ -29,14 +29,32 @@ class Tracking:
     policy: OnboardPolicy
     echo: Callable[[str], None]
     rate: int
-    command: list[tuple[float, float, float]] = field(default_factory=list)
+    command: list[tuple[float, ...]] = field(default_factory=list)
     velocity: list[Array] = field(default_factory=list)
     torque: list[float] = field(default_factory=list)
     own: list[Array] = field(default_factory=list)
     """Velocity of the base as the policy estimates it [m/s], (3,) each, if it does."""
     true: list[Array] = field(default_factory=list)
 
-    def add(self, command: tuple[float, float, float]) -> None:
+    @property
+    def follows_velocity(self) -> bool:
+        return self.policy.contract.operator == VELOCITY
+
+    def add(self, command: tuple[float, ...]) -> None:
+        self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))
+        if self.follows_velocity:
+            self._add_velocity(command)
+            return
+        if not self.command:
+            numbers = " ".join(f"{name:>8}" for name in self.policy.contract.command_names)
+            self.echo(f"   t [s] | command {numbers} | peak torque [N m]")
+        self.command.append(command)
+        if len(self.command) % self.rate == 0:
+            numbers = " ".join(f"{value:8.2f}" for value in np.mean(self.command[-self.rate :], axis=0))
+            peak = max(self.torque[-self.rate :])
+            self.echo(f"{len(self.command) / self.rate:8.0f} |         {numbers} | {peak:17.1f}")
+
+    def _add_velocity(self, command: tuple[float, ...]) -> None:
         own = self.policy.estimates.get(OWN_VELOCITY)
         if not self.command:
             estimated = [] if own is None else ["estimated vx    vy    vz"]
@@ -47,7 +65,6 @@ class Tracking:
         if own is not None:
             self.own.append(own)
             self.true.append(self.robot.lin_vel())
-        self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))
         if len(self.command) % self.rate == 0:
             means = [_triple(np.mean(rows[-self.rate :], axis=0)) for rows in (self.command, self.velocity)]
             if self.own:
@@ -56,8 +73,8 @@ class Tracking:
             self.echo(" | ".join([f"{len(self.command) / self.rate:8.0f}", *means, height, peak]))
 
     def errors(self) -> tuple[float, float]:
-        """Mean linear [m/s] and yaw rate [rad/s] error."""
-        if not self.command:
+        """Mean linear [m/s] and yaw rate [rad/s] error; NaN where the command is no velocity."""
+        if not self.command or not self.follows_velocity:
             return float("nan"), float("nan")
         error = np.array(self.command) - np.array(self.velocity)
         return float(np.linalg.norm(error[:, :2], axis=1).mean()), float(np.abs(error[:, 2]).mean())
@@ -115,13 +132,13 @@ def run_bundle(
     robot = LockstepRobot(bundle, model, realtime=realtime, visual=video is not None, ground=ground)
     policy = OnboardPolicy(bundle, robot.joint_names)
     contract = policy.contract
-    script = command or tour(contract.command_ranges, seconds)
+    script = command or tour_of(contract, seconds)
     check_range(script, contract)
     source: CommandSource = scripted(script)
     tracking = Tracking(robot, policy, echo, max(1, round(1.0 / contract.control_dt)))
-    filmed: list[tuple[Array, tuple[float, float, float], Array, str]] = []
+    filmed: list[tuple[Array, tuple[float, ...], Array, str]] = []
 
-    falls_alone = len(contract.foot_bodies) < 4  # on two feet it stands by its policy alone
+    falls_alone = len(contract.foot_bodies) < 4 and not contract.fixed_base  # on two feet it stands by its policy alone
     robot.hold(falls_alone)
 
     def on_period(period: Period) -> None:
@@ -137,7 +154,7 @@ def run_bundle(
     echo(f"{contract.task} on {body}{where}: {joints}, recording replayed, {rate}")
     for note in estimates_note(contract):
         echo(note)
-    start = robot.data.qpos[robot.plant.base_qpos :][:2].copy()
+    start = robot.plant.base_pose(robot.data.qpos)[:2].copy()
     end = start
     with contextlib.ExitStack() as stack:
         stack.callback(robot.close)
@@ -148,7 +165,7 @@ def run_bundle(
             flight = open_flight(log, robot.joint_names, {}, realtime=False, bundle=bundle)
             stack.callback(flight.close)
         report = run_loop(robot, policy, source, seconds, flight=flight, on_period=on_period)
-        end = robot.data.qpos[robot.plant.base_qpos :][:2]
+        end = robot.plant.base_pose(robot.data.qpos)[:2]
     linear, yaw = tracking.errors()
     result = RunReport(
         loop=report,
@@ -160,9 +177,11 @@ def run_bundle(
     echo(_summary(result))
     if video is not None:
         poses, commands, velocities, labels = zip(*filmed, strict=True)
+        follows, names = tracking.follows_velocity, zip(contract.command_names, contract.command_units, strict=True)
         film(
-            robot.plant, np.array(poses), np.array(commands), np.array(velocities), list(labels), Path(video),
-            control_dt=contract.control_dt, frames=frames,
+            robot.plant, np.array(poses), np.array(commands), np.array(velocities) if follows else None, list(labels),
+            Path(video), control_dt=contract.control_dt, frames=frames,
+            components=COMPONENTS if follows else tuple(names),
         )  # fmt: skip
         echo(f"video: {video}")
     return result
@@ -178,8 +197,12 @@ def _summary(result: RunReport) -> str:
         return f"STOPPED before the policy started: {loop.reason}"
     own = "" if result.own_error is None else f"the policy's estimate of its velocity {result.own_error:.3f} m/s off; "
     p50, p99 = np.percentile(loop.compute_us, [50, 99])
+    moved = (
+        f"mean error {result.linear_error:.3f} m/s, {result.yaw_error:.3f} rad/s; {own}{result.distance:.1f} m from "
+        "the start; "
+    )
     return (
-        f"{'OK' if loop.ok else 'TRIPPED'}: {loop.reason} after {loop.policy_periods} policy periods; mean error "
-        f"{result.linear_error:.3f} m/s, {result.yaw_error:.3f} rad/s; {own}{result.distance:.1f} m from the start; "
-        f"signals to targets {p50:.0f} us median, {p99:.0f} us p99; {loop.overruns} late, {loop.clamped} clamped"
+        f"{'OK' if loop.ok else 'TRIPPED'}: {loop.reason} after {loop.policy_periods} policy periods; "
+        f"{'' if np.isnan(result.linear_error) else moved}signals to targets {p50:.0f} us median, {p99:.0f} us p99; "
+        f"{loop.overruns} late, {loop.clamped} clamped"
     )

@@ -38,18 +38,20 @@ def film(
     robot: RobotModel,
     qpos: np.ndarray,
     command: np.ndarray,
-    velocity: np.ndarray,
+    velocity: np.ndarray | None,
     labels: Sequence[str],
     out: Path,
     *,
     control_dt: float,
+    components: Sequence[tuple[str, str]] = COMPONENTS,
     frames: Frames = iter,
     size: tuple[int, int] = SIZE,
 ) -> Path:
     """Write ``out`` (mp4); nothing is left behind when it fails, with :class:`RenderingError`.
 
-    One row per control period: qpos (T, nq), command and measured velocity (T, 3), a label. Velocities are vx, vy, yaw
-    rate in the contract's base frame.
+    One row per control period: qpos (T, nq), command (T, D), a label. ``velocity`` (T, 3) is what became of a velocity
+    command: vx, vy, yaw rate in the contract's base frame; None for commands of other ``components``, whose names and
+    units these are.
     """
     stride = max(1, round(1.0 / (FPS * control_dt)))
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +63,9 @@ def film(
             fps = 1.0 / (stride * control_dt)
             with encoder(partial, size, fps, codec="libx264", output_params=compact) as add:
                 for now in frames(rows):
-                    recent = velocity[max(0, now - SMOOTH) : now + 1].mean(0)
+                    recent = None if velocity is None else velocity[max(0, now - SMOOTH) : now + 1].mean(0)
                     picture = _picture(camera, robot, qpos, now, command[now], recent)
-                    add(overlay(picture, labels[now], command[now], recent, now * control_dt))
+                    add(overlay(picture, labels[now], command[now], recent, now * control_dt, components))
     except ImportError as error:
         raise RenderingError(f"{error.name or error} is not installed: pip install gaitway[mujoco]") from None
     except (RuntimeError, AttributeError, OSError, mujoco.FatalError) as error:
@@ -74,21 +76,21 @@ def film(
 
 
 def _picture(
-    camera: Camera, robot: RobotModel, qpos: np.ndarray, now: int, command: np.ndarray, velocity: np.ndarray
+    camera: Camera, robot: RobotModel, qpos: np.ndarray, now: int, command: np.ndarray, velocity: np.ndarray | None
 ) -> np.ndarray:
-    base = robot.base_qpos
     camera.look(qpos[now], _target(robot, qpos, now))
-    quat = robot.frame.orientation(qpos[now, base + 3 : base + 7].astype(float))
+    base = robot.base_pose(qpos[now])
+    quat = robot.frame.orientation(base[3:].astype(float))
     _shadows(camera, robot, quat)
-    for row, colour, lift in ((command, BLUE, 0.32), (velocity, ORANGE, 0.37)):
-        start = qpos[now, base : base + 3] + np.array([0.0, 0.0, lift])
+    for row, colour, lift in ((command, BLUE, 0.32), (velocity, ORANGE, 0.37)) if velocity is not None else ():
+        start = base[:3] + np.array([0.0, 0.0, lift])
         camera.arrow(start, start + 0.6 * quat_apply(quat, np.array([row[0], row[1], 0.0])), colour)
     return camera.shoot()
 
 
 def _target(robot: RobotModel, qpos: np.ndarray, now: int) -> np.ndarray:
     """Target of the camera [m], (3,): somewhat below the base, following its climbs."""
-    around = qpos[max(0, now - GLIDE) : now + GLIDE + 1, robot.base_qpos : robot.base_qpos + 3].mean(0)
+    around = robot.base_pose(qpos[max(0, now - GLIDE) : now + GLIDE + 1])[:, :3].mean(0)
     return np.asarray(around - np.array([0.0, 0.0, 0.3 * robot.start_height]))
 
 
@@ -109,8 +111,15 @@ def _below(camera: Camera, pos: np.ndarray) -> np.ndarray:
     return np.array([*pos[:2], ground_height(camera.data, pos)])
 
 
-def overlay(picture: np.ndarray, label: str, command: np.ndarray, measured: np.ndarray, time: float) -> np.ndarray:
-    """Draw the panel with the command and, per component, a bar for the command and one for the measurement."""
+def overlay(
+    picture: np.ndarray,
+    label: str,
+    command: np.ndarray,
+    measured: np.ndarray | None,
+    time: float,
+    components: Sequence[tuple[str, str]] = COMPONENTS,
+) -> np.ndarray:
+    """Draw the panel with the command and, per component, a bar for the command and one for the measurement, if any."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.fromarray(picture)
@@ -122,22 +131,24 @@ def overlay(picture: np.ndarray, label: str, command: np.ndarray, measured: np.n
     draw.text((left + 14 * unit, top + 9 * unit), label, fill=INK, font=large)
     draw.text((left + width - 14 * unit, top + 12 * unit), f"{time:4.1f} s", fill=INK, font=small, anchor="ra")
     middle, scale = left + 126 * unit, 50 * unit
-    for row, (name, unit_name) in enumerate(COMPONENTS):
+    for row, (name, unit_name) in enumerate(components[:3]):
         y = top + (44 + 25 * row) * unit
         draw.text((left + 14 * unit, y), name, fill=INK, font=small)
         draw.line((middle, y - 1 * unit, middle, y + 18 * unit), fill=(*INK, 110))
-        for value, rgb, offset in ((command[row], BLUE, 1), (measured[row], ORANGE, 10)):
+        bars = [(command[row], BLUE, 1)] if measured is None else [(command[row], BLUE, 1), (measured[row], ORANGE, 10)]
+        for value, rgb, offset in bars:
             end = middle + scale * float(np.clip(value, -1.25, 1.25))
             draw.rectangle((min(middle, end), y + offset * unit, max(middle, end), y + (offset + 7) * unit), fill=rgb)
         draw.text(
             (left + width - 14 * unit, y),
-            f"{measured[row]:+.2f} {unit_name}",
+            f"{(command if measured is None else measured)[row]:+.2f} {unit_name}",
             fill=INK,
             font=small,
             anchor="ra",
         )
     y = top + 120 * unit
-    for x, rgb, text in ((14, BLUE, "commanded"), (132, ORANGE, "measured")):
+    legend = [(14, BLUE, "commanded"), (132, ORANGE, "measured")]
+    for x, rgb, text in legend if measured is not None else legend[:1]:
         draw.rectangle((left + x * unit, y + 3 * unit, left + (x + 10) * unit, y + 12 * unit), fill=rgb)
         draw.text((left + (x + 16) * unit, y - 1 * unit), text, fill=INK, font=small)
     return np.asarray(image)

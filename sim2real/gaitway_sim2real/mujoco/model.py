@@ -46,11 +46,19 @@ class RobotModel:
     joint_qpos: np.ndarray  # (J,) addresses in qpos
     joint_dof: np.ndarray  # (J,) addresses in qvel
     base_body: int
-    base_qpos: int
+    base_qpos: int  # of a fixed base the end of qpos, where nothing is
     base_dof: int
+    fixed_pose: np.ndarray | None = None  # (7,), position [m] and quaternion of a base that is fixed to the world
     frame: BaseFrame = field(default_factory=BaseFrame)
     start_height: float  # [m], base origin above the ground in the default pose, along the ground's normal
     foot_names: tuple[str, ...] = ()
+    ground: Ground = LEVEL
+
+    def base_pose(self, qpos: np.ndarray) -> np.ndarray:
+        """Position [m] and quaternion of the model's base in states ``qpos`` (..., nq), (..., 7)."""
+        if self.fixed_pose is not None:
+            return np.broadcast_to(self.fixed_pose, (*qpos.shape[:-1], 7))
+        return qpos[..., self.base_qpos : self.base_qpos + 7]
 
 
 def addresses(model: mujoco.MjModel, base: str, joint_names: Sequence[str]) -> dict[str, Any]:
@@ -58,14 +66,18 @@ def addresses(model: mujoco.MjModel, base: str, joint_names: Sequence[str]) -> d
     base_body = int(model.body(base).id)
     root = int(model.body_jntadr[base_body])
     joints = [model.joint(name).id for name in joint_names]
-    return {
+    found = {
         "model": model,
         "joint_qpos": model.jnt_qposadr[joints],
         "joint_dof": model.jnt_dofadr[joints],
         "base_body": base_body,
-        "base_qpos": int(model.jnt_qposadr[root]),
-        "base_dof": int(model.jnt_dofadr[root]),
     }
+    if root < 0:
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        pose = np.concatenate((data.xpos[base_body], data.xquat[base_body]))
+        return found | {"base_qpos": model.nq, "base_dof": model.nv, "fixed_pose": pose}
+    return found | {"base_qpos": int(model.jnt_qposadr[root]), "base_dof": int(model.jnt_dofadr[root])}
 
 
 def colliding_geoms(model: mujoco.MjModel) -> np.ndarray:
@@ -74,13 +86,19 @@ def colliding_geoms(model: mujoco.MjModel) -> np.ndarray:
 
 
 def prepare_robot(
-    path: Path, joint_names: Sequence[str], *, timestep: float, ground: Ground = LEVEL, visual: bool = False
+    path: Path,
+    joint_names: Sequence[str],
+    *,
+    timestep: float,
+    ground: Ground = LEVEL,
+    visual: bool = False,
+    fixed_base: bool = False,
 ) -> tuple[Any, str]:
     """:func:`load_robot` in the world of :func:`set_world`; ``timestep`` [s] is that of the physics.
 
     ``visual`` dresses it for a camera; otherwise shapes that mean nothing to physics are left out.
     """
-    spec, base = load_robot(path, joint_names)
+    spec, base = load_robot(path, joint_names, fixed_base=fixed_base)
     set_world(spec, ground)
     spec.option.timestep = timestep
     if visual:
@@ -114,12 +132,13 @@ def add_contact_sensor(
     )
 
 
-def load_robot(path: Path, joint_names: Sequence[str]) -> tuple[Any, str]:
-    """The robot of an MJCF as a spec, and the name of its base, the body of the free joint.
+def load_robot(path: Path, joint_names: Sequence[str], *, fixed_base: bool = False) -> tuple[Any, str]:
+    """The robot of an MJCF as a spec, and the name of its base: the body of the free joint, or the fixed one.
 
-    Raises :class:`ModelError`, one line that names the file, unless every joint is there and all hang on one free body.
+    Raises :class:`ModelError`, one line that names the file, unless every joint is there and all hang on one free body,
+    or on one that is fixed with ``fixed_base``.
     """
-    return _robot_only(_load(path, joint_names), joint_names, path)
+    return _robot_only(_load(path, joint_names), joint_names, path, fixed_base=fixed_base)
 
 
 def help_in(path: Path, joint_names: Sequence[str]) -> tuple[str, ...]:
@@ -140,7 +159,7 @@ def _load(path: Path, joint_names: Sequence[str]) -> Any:
 
 
 def _robot_only(
-    spec: Any, joint_names: Sequence[str], path: Path, left_out: list[str] | None = None
+    spec: Any, joint_names: Sequence[str], path: Path, left_out: list[str] | None = None, *, fixed_base: bool = False
 ) -> tuple[Any, str]:
     names = Counter(joint.name for joint in spec.joints)
     if twice := [name for name in joint_names if names[name] > 1]:
@@ -150,7 +169,9 @@ def _robot_only(
     base = _root_body(by_name[joint_names[0]].parent)
     if len(roots) > 1:
         raise ModelError(f"{path}: the joints to control hang on {len(roots)} separate bodies, not on one robot")
-    if not any(joint.type == _FREE for joint in base.joints):
+    if fixed_base and base.joints:
+        raise ModelError(f"{path}: body {base.name!r} has a joint, and the base of this robot is fixed: take it out")
+    if not fixed_base and not any(joint.type == _FREE for joint in base.joints):
         raise ModelError(
             f"{path}: body {base.name!r}, which carries the joints to control, has no free joint: "
             "add <freejoint/> to it, since a fixed robot cannot walk"

@@ -65,7 +65,6 @@ class Plant(RobotModel):
 
     decimation: int
     soles: np.ndarray  # ids of all geoms of the robot that can collide; theirs is the friction that counts
-    ground: Ground
     foot_sensor: np.ndarray  # (F,) addresses of the feet's contact sensors
     feet: FootSensors | None  # what a gait is measured with, if asked for
     stand_height: float  # [m], contract's base origin above the ground when the default pose first touches it
@@ -107,7 +106,10 @@ def build_plant(
     dt = min(physics.timestep, contract.physics_dt)
     decimation = int(np.ceil(contract.control_dt / dt - 1e-9))
     names = contract.joint_names
-    spec, base = prepare_robot(path, names, timestep=contract.control_dt / decimation, visual=visual)
+    timestep, fixed = contract.control_dt / decimation, bool(contract.fixed_base)
+    spec, base = prepare_robot(path, names, timestep=timestep, visual=visual, fixed_base=fixed)
+    if fixed:
+        return _fixed(contract, spec, base, path, ground, physics, decimation)
     check_feet(spec, path)
     physics.apply(spec)
     feet = foot_bodies(spec, names, contract.foot_bodies)
@@ -130,43 +132,65 @@ def build_plant(
     links = hand_links(spec, names, feet)
     add_hand_sensors(spec, base, links)
     model = compile_robot(spec, path)
-    plant = Plant(
+    bare = RobotModel(
         **addresses(model, base, names),
-        decimation=decimation,
         frame=align_base(model, base, path, reference, contract.base_body, names),
-        soles=colliding_geoms(model),
-        ground=ground,
         start_height=0.0,
         foot_names=tuple(feet),
-        foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
-        feet=gait_sensors(model, shapes) if gait else None,
-        stand_height=0.0,
-        foot_places=np.zeros((len(feet), 2)),
-        foot_soles=(),
-        hands=(),
-        hand_sensor=np.zeros(0, int),
-        arms=(),
-        fall_bodies=tuple(fall_bodies),
-        fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
+        ground=ground,
     )
-    touch = _touch_height(plant, contract)
-    standing, quat = np.array([0.0, 0.0, touch]), plant.frame.model_orientation(UPRIGHT)
-    origin = plant.frame.position(standing, quat)
-    data = _posed(plant, contract, standing, quat)
+    touch = _touch_height(bare, contract)
+    standing, quat = np.array([0.0, 0.0, touch]), bare.frame.model_orientation(UPRIGHT)
+    origin = bare.frame.position(standing, quat)
+    data = _posed(bare, contract, standing, quat)
     places = np.array([data.geom_xpos[[model.geom(geom).id for geom in shapes[name]]].mean(0) for name in feet])
     foot_soles = find_soles(data, feet, shapes)
     if gait:
         place_soles(model, feet, foot_soles)
-    found = hands(data, plant.base_body, links, float(origin[2]))
-    return replace(
-        plant,
+    found = hands(data, bare.base_body, links, float(origin[2]))
+    return Plant(
+        **vars(replace(bare, start_height=_start_height(touch, contract, path, reference))),
+        decimation=decimation,
+        soles=colliding_geoms(model),
+        foot_sensor=np.array([model.sensor(f"foot/{name}").adr[0] for name in feet]),
+        feet=gait_sensors(model, shapes) if gait else None,
+        stand_height=float(origin[2]),
+        foot_places=(places - origin)[:, :2],
         foot_soles=foot_soles,
         hands=tuple(found),
         hand_sensor=np.array([model.sensor(f"hand/{name}").adr[0] for name in found], dtype=int),
-        arms=find_arms(data, plant.base_body, found, feet, names),
-        start_height=_start_height(touch, contract, path, reference),
-        stand_height=float(origin[2]),
-        foot_places=(places - origin)[:, :2],
+        arms=find_arms(data, bare.base_body, found, feet, names),
+        fall_bodies=tuple(fall_bodies),
+        fall_sensor=np.array([model.sensor(f"fall/{name}").adr[0] for name in fall_bodies], dtype=int),
+    )
+
+
+def _fixed(
+    contract: Contract, spec: Any, base: str, path: Path, ground: Ground, physics: Physics, decimation: int
+) -> Plant:
+    """A robot whose base is fixed: it has drives, and neither feet nor falls."""
+    physics.apply(spec)
+    if ground != LEVEL:
+        lay_ground(spec, ground)
+    set_actuators(spec, contract.joint_names, actuator_laws(contract))
+    model = compile_robot(spec, path)
+    none = np.zeros(0, int)
+    return Plant(
+        **addresses(model, base, contract.joint_names),
+        start_height=contract.init_height,
+        ground=ground,
+        decimation=decimation,
+        soles=colliding_geoms(model),
+        foot_sensor=none,
+        feet=None,
+        stand_height=contract.init_height,
+        foot_places=np.zeros((0, 2)),
+        foot_soles=(),
+        hands=(),
+        hand_sensor=none,
+        arms=(),
+        fall_bodies=(),
+        fall_sensor=none,
     )
 
 
@@ -217,7 +241,7 @@ def _start_height(touch: float, contract: Contract, path: Path, reference: Path)
     return touch + max(gap, clear)
 
 
-def _touch_height(plant: Plant, contract: Contract) -> float:
+def _touch_height(plant: RobotModel, contract: Contract) -> float:
     """Height of the base origin above the ground [m] at which the default pose, level with it, first touches it."""
     ground, data = ground_geoms(plant.model), mujoco.MjData(plant.model)
     low, high = 0.0, 5.0
@@ -232,7 +256,7 @@ def _touch_height(plant: Plant, contract: Contract) -> float:
     return high
 
 
-def start_pose(plant: Plant, height: float, yaw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def start_pose(plant: RobotModel, height: float, yaw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Base of the model ``height`` [m] above where robots start, square on the ground, turned by ``yaw`` [rad], (N,).
 
     Position (N, 3) [m] and orientation (N, 4).
@@ -242,7 +266,7 @@ def start_pose(plant: Plant, height: float, yaw: np.ndarray) -> tuple[np.ndarray
     return origin + height * normal, plant.frame.model_orientation(quat_mul(tilt, quat_from_axis(2, yaw)))
 
 
-def _posed(plant: Plant, contract: Contract, pos: np.ndarray, quat: np.ndarray) -> mujoco.MjData:
+def _posed(plant: RobotModel, contract: Contract, pos: np.ndarray, quat: np.ndarray) -> mujoco.MjData:
     """The default pose with the model's base at ``pos`` [m], turned by ``quat``."""
     data = mujoco.MjData(plant.model)
     _pose(plant, contract, data, pos, quat)
@@ -250,7 +274,7 @@ def _posed(plant: Plant, contract: Contract, pos: np.ndarray, quat: np.ndarray) 
     return data
 
 
-def _pose(plant: Plant, contract: Contract, data: mujoco.MjData, pos: np.ndarray, quat: np.ndarray) -> None:
+def _pose(plant: RobotModel, contract: Contract, data: mujoco.MjData, pos: np.ndarray, quat: np.ndarray) -> None:
     data.qpos[plant.base_qpos : plant.base_qpos + 3] = pos
     data.qpos[plant.base_qpos + 3 : plant.base_qpos + 7] = quat
     data.qpos[plant.joint_qpos] = contract.default_joint_pos

@@ -89,7 +89,7 @@ class Absent(InlineExecutor):
 
     hung = False
 
-    def submit(self, signals: Signals, command: tuple[float, float, float], now: float) -> bool:
+    def submit(self, signals: Signals, command: tuple[float, ...], now: float) -> bool:
         return not self.hung and super().submit(signals, command, now)
 
 

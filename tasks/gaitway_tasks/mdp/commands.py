@@ -82,6 +82,7 @@ class UniformVelocityCommand(Command):
     ang_vel_z: tuple[float, float] = (-1.0, 1.0)
     heading: tuple[float, float] = (-3.141592653589793, 3.141592653589793)
     mirror: ClassVar[str] = "planar_twist"
+    units: ClassVar[tuple[str, ...]] = ("m/s", "m/s", "rad/s")
 
     def __post_init__(self) -> None:
         if self.ramp and (self.acceleration is None or self.heading_command):

@@ -20,8 +20,11 @@ class Point(Command):
     """Place of the tip from the shoulder, forwards and up [m]."""
 
     resampling_time_range: tuple[float, float] = (2.0, 3.0)
+    acceleration: tuple[float, ...] = (0.5, 0.5)
+    rest: tuple[float, ...] = (0.35, -0.2)
     x: tuple[float, float] = (0.25, 0.5)
     z: tuple[float, float] = (-0.4, 0.3)
+    units = ("m", "m")
 
     def ranges(self):
         return {"x": self.x, "z": self.z}
