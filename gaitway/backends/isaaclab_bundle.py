@@ -74,6 +74,7 @@ class BundleRobots:
         bundle = Path(bundle)
         verify_files(bundle)
         self.contract = contract = Contract.load(bundle)
+        contract.check_velocity("walks in Isaac Lab follow")
         engine = preflight.check(physics)
         if (release := preflight.find().release) != "3.0":
             raise UserError(f"bundles walk in Isaac Lab 3.0, this is {release}: {preflight.INSTALL['3.0']}")

@@ -163,7 +163,8 @@ class Robots(Environments):
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS
-        from gaitway_sim2real.bundle.contracts import ExportError, exportable
+        from gaitway_sim2real.bundle.contracts import exportable
+        from gaitway_tasks.commands import velocity_steering
 
         if not config.task.ground.flat:
             raise ConfigError(
@@ -177,7 +178,8 @@ class Robots(Environments):
             )
         try:
             exportable(_estimating(config.task))
-        except ExportError as error:
+            velocity_steering(config.task)
+        except UserError as error:
             raise ConfigError(f"until={config.until}: {error}") from None
 
     def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:

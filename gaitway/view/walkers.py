@@ -66,6 +66,7 @@ class BundleWalker:
         self.robot = LockstepRobot(bundle, model, visual=True, ground=ground)
         self.policy = OnboardPolicy(bundle, self.robot.joint_names)
         contract = self.policy.contract
+        contract.check_velocity("the page gives")
         self._gains = walking_gains(contract, self.robot.joint_names)
         self.name, self.caption, self.model = contract.task, "exported policy", self.robot.model
         self.title, self.detail = _title(contract.robot), f"{contract.task}, bundle {bundle.absolute().name}"
@@ -229,10 +230,10 @@ def _heading(quat: Array) -> float:
 
 def _quiet_env(config: Any) -> tuple[Any, Any]:
     """One environment of the task without noise, randomisation, pushes or commands of its own."""
-    from gaitway_tasks.commands import steering
+    from gaitway_tasks.commands import velocity_steering
 
     task = config.robot_task
-    name, command = steering(task)
+    name, command = velocity_steering(task)
     quiet = task.replace(
         commands={name: command.steered()},
         curriculum={},

@@ -64,7 +64,7 @@ class Ros2Robot(BusRobot):
         super().__init__(config.hardware(), bus, ros_topic(config.command, kind, depth=1), robot_ids)
         self.config = config
         self.state_topic = ros_topic(config.joint_states, JOINT_STATE, reliable=False, depth=8)
-        self.imu_topic = ros_topic(config.imu, IMU, reliable=False, depth=5)
+        self.imu_topic = None if config.imu is None else ros_topic(config.imu, IMU, reliable=False, depth=5)
         self._limit = (1.0 - MARGIN) * self._per_joint("effort_limit")
         self._drive = self._per_joint("stiffness"), self._per_joint("damping")
         self._damping = self._per_joint("stop_damping")
@@ -84,7 +84,7 @@ class Ros2Robot(BusRobot):
         def heard() -> bool:
             return self._signals is not None and len(self._stamps) >= ENOUGH
 
-        self._connect([self.state_topic, self.imu_topic], heard, timeout)
+        self._connect([self.state_topic, *([] if self.imu_topic is None else [self.imu_topic])], heard, timeout)
         self.check_alone()
         interval = float(np.median(np.diff(self._stamps)))
         if self.config.interface == EFFORT and interval > SLOW * self.period:
@@ -98,8 +98,8 @@ class Ros2Robot(BusRobot):
         """Reason why there are no signals, as far as it can be told."""
         if self._nonsense is not None:
             return self._nonsense
-        if self._joints is not None and self._imu is None:
-            return self._unheard(self.imu_topic, self.config.imu, timeout)
+        if self._joints is not None and self._imu is None and self.imu_topic is not None:
+            return self._unheard(self.imu_topic, str(self.config.imu), timeout)
         if self._stamps:
             return f"only {len(self._stamps)} messages came on {self.config.joint_states} within {timeout:g} s"
         if self._reader.missing:
@@ -139,7 +139,7 @@ class Ros2Robot(BusRobot):
 
     def _take(self) -> None:
         """Take in what came; a message that cannot be read, or is of other joints, counts as silence."""
-        states, imus = self._sources
+        states, *imus = self._sources
         fresh = False
         for stamp, payload, writer in states.take():
             if (states.settled and not states.counts(writer)) or states.passes_over(writer):
@@ -153,12 +153,13 @@ class Ros2Robot(BusRobot):
                 self._joints, fresh = (stamp, joints), True
                 if len(self._stamps) < ENOUGH:
                     self._stamps.append(1e-9 * joints.stamp if joints.stamp else stamp)
-        for stamp, payload, writer in imus.take():
-            if not imus.counts(writer) or (imu := self._read_imu(payload)) is None:
-                continue
-            if self._imu_order.accepts(imu.stamp):
-                self._imu, fresh = (stamp, imu), True
-        if fresh and self._joints is not None and self._imu is not None:
+        for source in imus:
+            for stamp, payload, writer in source.take():
+                if not source.counts(writer) or (imu := self._read_imu(payload)) is None:
+                    continue
+                if self._imu_order.accepts(imu.stamp):
+                    self._imu, fresh = (stamp, imu), True
+        if fresh and self._joints is not None and (self._imu is not None or not imus):
             self._signals = self._merged(self._joints, self._imu)
 
     def _read_joints(self, payload: bytes) -> JointReading | None:
@@ -190,9 +191,20 @@ class Ros2Robot(BusRobot):
             return None
         return imu
 
-    def _merged(self, joints: tuple[float, JointReading], imu: tuple[float, ImuReading]) -> Signals:
-        reading, motion = joints[1], imu[1]
+    def _merged(self, joints: tuple[float, JointReading], imu: tuple[float, ImuReading] | None) -> Signals:
+        reading = joints[1]
         assert reading.velocity is not None
+        if imu is None:
+            return Signals(
+                joint_pos=reading.position,
+                joint_vel=reading.velocity,
+                joint_torque=reading.effort,
+                imu_quat_wxyz=None,
+                gyro=None,
+                stamp=joints[0],
+                health=Health(tick=reading.stamp, tick_rate=NANOSECONDS),
+            )
+        motion = imu[1]
         return Signals(
             joint_pos=reading.position,
             joint_vel=reading.velocity,

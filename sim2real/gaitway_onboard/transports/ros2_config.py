@@ -39,7 +39,8 @@ class Ros2Config:
     message: str = ARRAY
     """"Float64MultiArray" for a forward_command_controller, "JointTrajectory" for a joint_trajectory_controller."""
     joint_states: str = "/joint_states"
-    imu: str = "/imu"
+    imu: str | None = "/imu"
+    """Topic of the IMU; None for a robot whose base is fixed."""
     imu_quat_wxyz: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)
     """Orientation of the sensor in the robot's base."""
     cmd_vel: str = "/cmd_vel"
@@ -72,7 +73,7 @@ class Ros2Config:
         norm = math.sqrt(sum(value * value for value in self.imu_quat_wxyz))
         if len(self.imu_quat_wxyz) != 4 or not 0.999 < norm < 1.001:
             raise DeployError(f"imu_quat_wxyz {list(self.imu_quat_wxyz)}: give a unit quaternion w, x, y, z")
-        for topic in (self.command, self.joint_states, self.imu, self.cmd_vel):
+        for topic in (self.command, self.joint_states, *([] if self.imu is None else [self.imu]), self.cmd_vel):
             try:
                 ros_topic(topic, TWIST)
             except WireError as error:
@@ -117,7 +118,8 @@ class Ros2Config:
 _PER_JOINT = ("effort_limit", "velocity_limit", "stiffness", "damping", "stop_damping")
 _KINDS: dict[str, tuple[type, ...]] = {
     "robot": (str,), "joints": (list,), "interface": (str,), "command": (str,), "message": (str,),
-    "joint_states": (str,), "imu": (str,), "imu_quat_wxyz": (list,), "cmd_vel": (str,), "cmd_vel_stamped": (bool,),
+    "joint_states": (str,), "imu": (str, type(None)), "imu_quat_wxyz": (list,), "cmd_vel": (str,),
+    "cmd_vel_stamped": (bool,),
     "rate": (int, float), **dict.fromkeys(_PER_JOINT, (int, float, dict)),
 }  # fmt: skip
 
@@ -148,7 +150,8 @@ def load_ros2(path: str | Path) -> Ros2Config:
 def _check(path: Path, key: str, value: Any) -> None:
     kinds = _KINDS[key]
     if not any(isinstance(value, kind) for kind in kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise DeployError(f"{path}: {key} is {value!r}, and should be {' or '.join(kind.__name__ for kind in kinds)}")
+        expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise DeployError(f"{path}: {key} is {value!r}, and should be {expected}")
     if key == "joints" and not all(isinstance(name, str) for name in value):
         raise DeployError(f"{path}: joints are names, and {value!r} are not")
     if key == "imu_quat_wxyz" and not all(map(_number, value)):

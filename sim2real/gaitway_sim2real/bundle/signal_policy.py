@@ -167,10 +167,10 @@ class SignalPolicy(nn.Module):
         return 1 + self.num_joints + history + sum(self._small_widths) + self.memory_size
 
     @property
-    def _small_widths(self) -> tuple[int, int, int]:
-        """Widths of clock, limited command and time to settle in the state."""
+    def _small_widths(self) -> tuple[int, ...]:
+        """Widths of clock, limited command and, if there is one, time to settle in the state."""
         limited = 0 if self.largest_change is None else self.command_width
-        return int(self.cycle_steps > 0), limited, int(self.settle > 0.0)
+        return int(self.cycle_steps > 0), limited, *([1] if self.settle else [])
 
     @property
     def input_widths(self) -> dict[str, int]:
@@ -187,7 +187,7 @@ class SignalPolicy(nn.Module):
         small = self._small_widths
         kept = self.state_dim - 1 - self.num_joints - sum(small) - self.memory_size
         widths = [1, self.num_joints, kept, *small, self.memory_size]
-        started, last_action, past, step, limited, left, _ = state.split(widths, 1)
+        started, last_action, past, step, limited, *more = state.split(widths, 1)
         command = signals["command"]
         if self.largest_change is not None:
             if self.rest is not None:
@@ -197,7 +197,7 @@ class SignalPolicy(nn.Module):
         if self.calibration is not None:
             command = self.calibration(command)
         if self.settle:
-            left = settling(command, left[:, 0], self.settle, self.world.step_dt)[:, None]
+            more[0] = settling(command, more[0][:, 0], self.settle, self.world.step_dt)[:, None]
         world = replace(
             self.world,
             robot=_state(signals),
@@ -205,16 +205,16 @@ class SignalPolicy(nn.Module):
             action=last_action,
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
-            left=left[:, 0] if self.settle else None,
+            left=more[0][:, 0] if self.settle else None,
         )
         self.manager.world = cast(World, world)
         frame = self.manager.frame()
         step = torch.remainder(step + 1.0, float(max(self.cycle_steps, 1)))
         if self.history_length == 1:
-            return frame, torch.cat((past, step, limited, left), 1)
+            return frame, torch.cat((past, step, limited, *more[:-1]), 1)
         pushed = torch.cat((past[:, self.manager.frame_dim :], frame), 1)
         history = torch.where(started > 0.5, pushed, frame.repeat(1, self.history_length))
-        return history.index_select(1, self.order), torch.cat((history, step, limited, left), 1)
+        return history.index_select(1, self.order), torch.cat((history, step, limited, *more[:-1]), 1)
 
     @property
     def output_widths(self) -> dict[str, int]:

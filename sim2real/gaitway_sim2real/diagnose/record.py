@@ -68,6 +68,7 @@ def recordable(bundle: Path) -> Contract:
     """The contract of a bundle, whole and of a policy that flat ground is enough for."""
     verify_files(bundle)
     contract = Contract.load(bundle)
+    contract.check_velocity("recordings have")
     if contract.height_scan is not None:
         raise RecordingError(
             f"{contract.task} scans the ground, which is flat for a bundle: record it where it trains instead"

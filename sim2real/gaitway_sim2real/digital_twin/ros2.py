@@ -36,7 +36,8 @@ class Ros2Side(Side):
         self._kind = FLOAT64_MULTI_ARRAY if config.message == ARRAY else JOINT_TRAJECTORY
         self.command_topic = ros_topic(config.command, self._kind, depth=QUEUE)
         self.commands = bus.subscriber(self.command_topic)
-        self._out = [ros_topic(config.joint_states, JOINT_STATE), ros_topic(config.imu, IMU)]
+        self._out = [ros_topic(config.joint_states, JOINT_STATE)]
+        self._out += [] if config.imu is None else [ros_topic(config.imu, IMU)]
         self._sends = self.double(obeys=False)
         self._order = np.argsort(config.joints)
         self._names = [config.joints[i] for i in self._order]
@@ -60,7 +61,8 @@ class Ros2Side(Side):
 
     @property
     def sends(self) -> tuple[str, ...]:
-        return (f"{self.config.joint_states} and {self.config.imu} at {self.config.rate:g} Hz",)
+        topics = " and ".join(filter(None, (self.config.joint_states, self.config.imu)))
+        return (f"{topics} at {self.config.rate:g} Hz",)
 
     @property
     def obeys(self) -> tuple[str, ...]:
@@ -75,7 +77,7 @@ class Ros2Side(Side):
         )
         gyro, accelerometer = self._into_sensor @ reading.gyro, self._into_sensor @ reading.accelerometer
         imu = encode_imu(stamp, quat, gyro, accelerometer)
-        return list(zip(self._sends, (joints, imu), strict=True))
+        return list(zip(self._sends, (joints, imu), strict=self.config.imu is not None))
 
     def decode(self, payload: bytes) -> Command | None:
         values = self._values(payload)

@@ -111,7 +111,7 @@ class Twin:
             drive_seed,
         )
         self.sensors = Sensors(self.body, self.drives, quirks, sensor_seed, imu_joint=hardware.imu_joint)
-        hung = robot.hangs if hung is None else hung
+        hung = robot.fixed_base or (robot.hangs if hung is None else hung)
         self.body.place(self.body.default_pos if hung or standing else self.body.folded(), hung=hung)
         self.side = side(
             bus, hardware, self.body, self.drives, quirks, standing=standing, own_controller=own_controller

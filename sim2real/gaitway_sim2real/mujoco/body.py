@@ -12,6 +12,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+from gaitway_files.errors import UserError
 from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import tilt_of
 from gaitway_tasks.ground import LEVEL, Ground
@@ -94,13 +95,18 @@ class Body:
         """``model`` is another MJCF of the same robot, ``timestep`` [s] that of the physics."""
         self.robot, self.joint_names, self.ground = robot, tuple(joint_names), ground
         path = model or robot.mjcf
-        spec, base = prepare_robot(path, robot.joint_names, timestep=timestep, ground=ground, visual=visual)
+        fixed = robot.fixed_base
+        spec, base = prepare_robot(
+            path, robot.joint_names, timestep=timestep, ground=ground, visual=visual, fixed_base=fixed
+        )
         for name in set(robot.joint_names) - set(joint_names):
             spec.delete(spec.joint(name))
-        check_feet(spec, path)
-        self.foot_names = tuple(foot_bodies(spec, self.joint_names, robot.foot_names))
         set_affine_drives(spec, self.joint_names)
-        _add_stand(spec, base)
+        self.foot_names: tuple[str, ...] = ()
+        if not fixed:
+            check_feet(spec, path)
+            self.foot_names = tuple(foot_bodies(spec, self.joint_names, robot.foot_names))
+            _add_stand(spec, base)
         frame = align_base(compile_robot(spec, path), base, path, robot.mjcf, robot.base_name, self.joint_names)
         _add_sensors(spec, base, frame, self.foot_names)
         self.model = m = compile_robot(spec, path)
@@ -118,12 +124,16 @@ class Body:
         self.limits = _in_order(robot, self.joint_names, robot.joint_limits)
         self.set_drives = AffineDrives(m, self.data).write
         """Takes constant, stiffness, damping, lowest and highest torque of the law, (J,) each."""
-        self._stand = m.equality(STAND).id
+        self._stand = None if fixed else m.equality(STAND).id
         base_qpos, base_dof, imu = plant.base_qpos, plant.base_dof, m.sensor(IMU).adr[0]
-        self._base_pos, self._base_quat = np.split(self.data.qpos[base_qpos : base_qpos + 7], [3])
-        self._base_vel, self._base_spin = np.split(self.data.qvel[base_dof : base_dof + 6], [3])
+        pose, twist = self.data.qpos[base_qpos : base_qpos + 7], self.data.qvel[base_dof : base_dof + 6]
+        if plant.fixed_pose is not None:
+            pose, twist = plant.fixed_pose.copy(), np.zeros(6)
+        self._base_pos, self._base_quat = np.split(pose, [3])
+        self._base_vel, self._base_spin = np.split(twist, [3])
         self._specific_force = self.data.sensordata[imu : imu + 3]
-        self._feet = np.array([m.sensor(f"foot/{name}").adr[0] for name in self.foot_names]) + 2  # along z
+        feet = [m.sensor(f"foot/{name}").adr[0] for name in self.foot_names]
+        self._feet = np.array(feet, dtype=int) + 2  # along z
         self.place(self.default_pos, hung=False)
 
     def place(self, joint_pos: Array, *, hung: bool) -> None:
@@ -134,13 +144,14 @@ class Body:
         m, d = self.model, self.data
         mujoco.mj_resetData(m, d)
         d.qpos[self.plant.joint_qpos] = joint_pos
-        self._base_pos[:] = self.ground.origin(np.zeros(1))[0]
-        upright = np.array([1.0, 0.0, 0.0, 0.0])
-        self._base_quat[:] = self.plant.frame.model_orientation(
-            upright if hung else self.ground.tilt(self._base_pos[:2])
-        )
-        self._base_pos[2] = self._touching() + CLEARANCE * hung
-        self.hung = hung
+        if self._stand is not None:
+            self._base_pos[:] = self.ground.origin(np.zeros(1))[0]
+            upright = np.array([1.0, 0.0, 0.0, 0.0])
+            self._base_quat[:] = self.plant.frame.model_orientation(
+                upright if hung else self.ground.tilt(self._base_pos[:2])
+            )
+            self._base_pos[2] = self._touching() + CLEARANCE * hung
+            self.hung = hung
         mujoco.mj_forward(m, d)
         self._look()
 
@@ -154,16 +165,22 @@ class Body:
 
     @property
     def hung(self) -> bool:
-        """True if the base is fixed to a stand."""
-        return bool(self.data.eq_active[self._stand])
+        """True if the base is fixed to a stand, or to the world."""
+        return self._stand is None or bool(self.data.eq_active[self._stand])
 
     @hung.setter
     def hung(self, value: bool) -> None:
+        if self._stand is None:
+            if not value:
+                raise UserError(f"the base of {self.robot.name} is fixed: nothing can let it go")
+            return
         self.model.eq_data[self._stand, 3:10] = [*self._base_pos, *self._base_quat]
         self.data.eq_active[self._stand] = value
 
     def let_down(self) -> None:
         """Take it off the stand at rest as it is posed, its feet on the ground."""
+        if self._stand is None:
+            return
         self._base_pos[2] = self._touching()
         self.data.qvel[self.plant.base_dof : self.plant.base_dof + 6] = 0.0
         self.hung = False
@@ -203,7 +220,7 @@ class Body:
         """What the drives exerted in the last step [N m], (J,)."""
 
     def push(self, velocity: Sequence[float]) -> None:
-        """Add to the base's velocity in the world [m/s], (3,)."""
+        """Add to the base's velocity in the world [m/s], (3,); a fixed base has none."""
         self._base_vel += velocity
 
     def drop(self) -> None:

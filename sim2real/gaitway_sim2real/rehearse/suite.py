@@ -116,6 +116,7 @@ def rehearse_bundle(
     """
     bundle = Path(bundle)
     contract = Contract.load(bundle)
+    contract.check_velocity("rehearsals give")
     scans = () if contract.height_scan is None else ("height_scan",)
     if scans and wire is not None:
         raise RehearsalError(

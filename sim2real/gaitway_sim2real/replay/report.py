@@ -78,7 +78,7 @@ def _head(summary: Summary) -> Head:
 
 def _velocity(summary: Summary, motion: Motion | None) -> Section | None:
     flight = summary.flight
-    if motion is None or not len(flight.policy):
+    if motion is None or not len(flight.policy) or not flight.follows_velocity:
         return None
     text = "The yaw rate is the gyro's. Bands are modes; lines are trips, stops, clamps and losses."
     return Section("Command and velocity", plots.velocity(flight, summary.modes, motion), note(text))

@@ -121,8 +121,9 @@ def summarise(flight: Flight) -> Summary:
 
 
 def command_of_states(flight: Flight) -> np.ndarray:
-    """The velocity command in force at each state, (N, 3); NaN where the policy was not in charge."""
-    found = np.full((len(flight.state), 3), np.nan)
+    """The command in force at each state, (N, D); NaN where the policy was not in charge."""
+    width = flight.policy.command.shape[1] if len(flight.policy) else 3
+    found = np.full((len(flight.state), width), np.nan)
     if len(flight.policy) and len(flight.frame):
         step = np.searchsorted(flight.policy.time, flight.state.time, side="right") - 1
         mode = np.searchsorted(flight.frame.time, flight.state.time, side="right") - 1
@@ -132,7 +133,7 @@ def command_of_states(flight: Flight) -> np.ndarray:
 
 
 def tracking(flight: Flight) -> tuple[float, float] | None:
-    if "base_lin_vel" not in flight.state:
+    if "base_lin_vel" not in flight.state or not flight.follows_velocity:
         return None
     command = command_of_states(flight)
     chosen = np.isfinite(command[:, 0]) & flight.has("base_lin_vel")

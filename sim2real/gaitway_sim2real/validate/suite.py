@@ -73,6 +73,7 @@ def validate_bundle(
     """
     bundle = Path(bundle)
     contract = OnboardPolicy(bundle).contract  # as on a robot: files verified, golden.npz replayed
+    contract.check_velocity("the suite judges")
     reference = bundle / "robot.xml"
     path = reference if model is None else Path(model)
     rows = list(range(seed, seed + seeds))
