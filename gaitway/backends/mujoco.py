@@ -52,7 +52,10 @@ class Mujoco(Backend):
         yield "next: the robot's facts and a task, which gaitway adopt makes, or docs/your_robot.md tells"
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
-        if not continued and config.preset in (None, "isaaclab3"):
+        from gaitway_tasks.commands import is_velocity
+
+        walks = any(is_velocity(command) for command in config.task.commands.values())
+        if not continued and walks and config.preset in (None, "isaaclab3"):
             yield (
                 "these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores"
             )

@@ -53,7 +53,7 @@ def test_it_is_trained_resumed_and_evaluated_by_its_own_measures(tmp_path, monke
     rows = [json.loads(line) for line in Path("run/evaluations.jsonl").read_text().splitlines()]
     assert list(rows[-1]["tracking"]) == ["pose"] and 0.0 < rows[-1]["tracking"]["pose"]["height"] < 1.0
     assert main(["export", "run", "--out", "bundle"]) == 2
-    assert "height, pitch" in capsys.readouterr().err
+    assert "let its as_joint_positions()" in capsys.readouterr().err
 
 
 def test_a_command_is_added_and_another_removed_by_settings():
@@ -91,8 +91,13 @@ def test_joints_outside_the_action_are_held():
 
 
 def test_one_sentence_says_what_a_bundle_and_mirrors_need():
-    with pytest.raises(ExportError, match=r"bow-go2 are 'pose' of height, pitch.*lin_vel_x, lin_vel_y, ang_vel_z"):
-        exportable(bow())
+    bowing_by_all = bow().replace(actions=JointPositionAction())
+    with pytest.raises(
+        ExportError, match=r"'pose': its acceleration are not set.*height, pitch: set Pose\.acceleration"
+    ):
+        exportable(bowing_by_all)
+    with pytest.raises(ExportError, match=r"bow-go2 are none: an operator gives one"):
+        exportable(bowing_by_all.replace(commands={}))
     task = quiet_task("velocity-flat-anymal-c-blind", actions=bowing.SomeJoints())
     for needs in (exportable, mirror_group):
         with pytest.raises(ValueError, match=r"SomeJoints.*as_joint_positions"):

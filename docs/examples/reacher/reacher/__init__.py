@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gaitway_tasks.robots import ImplicitPD, Robot
+from gaitway_tasks.robots import ImplicitPD, Robot, RobotDescription, RobotTask
 
 REACHER = Robot(
     name="reacher",
@@ -15,4 +15,10 @@ REACHER = Robot(
     init_height=1.0,
     actuators={"arm": ImplicitPD(stiffness=60.0, damping=4.0, effort_limit=30.0)},
     mjcf=Path(__file__).with_name("reacher.xml"),
+)
+
+DESCRIPTION = RobotDescription(
+    robot=REACHER,
+    title="Reacher",
+    tasks={"reach-{robot}": RobotTask(make="reacher.tasks:reach", summary="{title} brings its tip to a point")},
 )

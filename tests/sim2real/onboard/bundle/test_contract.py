@@ -103,8 +103,8 @@ def test_an_edited_contract_is_refused(bundle: Path, old: str, new: str) -> None
 
 def test_a_contract_of_another_version_says_so(bundle: Path) -> None:
     path = bundle / CONTRACT_FILE
-    path.write_text(path.read_text().replace("gaitway_contract: 2", "gaitway_contract: 7"))
-    with pytest.raises(BundleError, match="version 2: use the Gaitway that wrote it"):
+    path.write_text(path.read_text().replace("gaitway_contract: 3", "gaitway_contract: 7"))
+    with pytest.raises(BundleError, match="versions 2 and 3: use the Gaitway that wrote it"):
         Contract.load(bundle)
 
 
