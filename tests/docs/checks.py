@@ -23,7 +23,7 @@ from gaitway.training.start import preset_of, settings_of
 
 from .pages import ROOT, Command
 
-sys.path += [str(ROOT / "docs/examples"), str(ROOT / "docs/examples/pony")]
+sys.path += [str(ROOT / "docs/examples" / name) for name in ("", "pony", "reacher")]
 ELSEWHERE = {
     "source": "activates the virtual environment",
     "ip": "the system's own",

@@ -1,14 +1,16 @@
-"""docs/your_robot.md shows what is in its example."""
+"""docs/your_robot.md and docs/your_task.md show what is in their examples."""
 
 import pytest
 
 from .pages import ROOT, blocks
 
-EXAMPLE = ROOT / "docs/examples/pony"
-BLOCKS = [block for block in blocks("docs/your_robot.md") if block.language]
+EXAMPLES = {"docs/your_robot.md": "pony", "docs/your_task.md": "reacher"}
+BLOCKS = [block for page in EXAMPLES for block in blocks(page) if block.language]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.where)
 def test_what_the_page_shows_is_in_the_example(block):
-    files = {"python": EXAMPLE.glob("pony/*.py"), "toml": [EXAMPLE / "pyproject.toml"]}[block.language]
+    name = EXAMPLES[block.page]
+    example = ROOT / "docs/examples" / name
+    files = {"python": example.glob(f"{name}/*.py"), "toml": [example / "pyproject.toml"]}[block.language]
     assert any(block.text in file.read_text("utf-8") for file in files)

@@ -191,3 +191,34 @@ def test_a_ramp_follows_what_was_drawn_and_an_episode_begins_at_rest():
 def test_a_ramp_needs_an_acceleration_and_no_heading(wrong):
     with pytest.raises(UserError, match=r"ramp: .* needs acceleration, and heading_command false"):
         replace(CFG, **{"heading_command": False, "ramp": True} | wrong)
+
+
+def test_a_robot_that_is_told_to_stop_has_time_to_settle():
+    """From the moment at which its command is short, not from that at which it was told."""
+    cfg = replace(CFG, heading_command=False, ramp=True, acceleration=(1.0, 1.0, 1.0), rel_standing_envs=0.0)
+    generator, world = make(replace(cfg, settle=0.1, resampling_time_range=(9.0, 9.0)), 3)
+    generator.resample(torch.arange(3))
+    world.episode_step = torch.full((3,), 5)
+    generator.asked[:] = torch.tensor([[0.21, 0.0, 0.0], [0.05, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    for _ in range(20):
+        generator.step(0.02)
+    assert generator.settling is not None and generator.settling.tolist() == pytest.approx([0.1, 0.0, 0.0])
+    generator.asked[:] = 0.0
+    left = []
+    for _ in range(14):
+        generator.step(0.02)
+        left.append(generator.settling[0].item())
+    # Six steps of 0.02 m/s until the command is short, the last of which is the first of five of 0.02 s.
+    assert left == pytest.approx([0.1] * 5 + [0.08, 0.06, 0.04, 0.02, 0.0] + [0.0] * 4, abs=1e-6)
+    generator.asked[:] = torch.tensor([[0.5, 0.0, 0.0]])
+    for _ in range(8):
+        generator.step(0.02)
+    world.episode_step[0] = 0
+    generator.step(0.02)
+    assert generator.settling.tolist() == pytest.approx([0.0, 0.1, 0.1])
+    assert make(cfg, 2)[0].settling is None
+
+
+def test_time_to_settle_is_not_below_zero():
+    with pytest.raises(UserError, match=r"settle = -0\.1 s: it must be 0 or a time"):
+        replace(CFG, settle=-0.1)

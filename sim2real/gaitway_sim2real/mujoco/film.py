@@ -98,7 +98,9 @@ def _shadows(camera: Camera, robot: RobotModel, quat: np.ndarray) -> None:
     """Blots under the trunk and the feet, fainter the higher they are."""
     forward = quat_apply(quat, np.array([1.0, 0.0, 0.0]))
     yaw, body = float(np.arctan2(forward[1], forward[0])), camera.data.xpos
-    camera.blot(_below(camera, body[robot.base_body]), yaw, tuple(robot.start_height * np.array([0.75, 0.4])), 0.06)
+    if robot.fixed_pose is None:
+        size = tuple(robot.start_height * np.array([0.75, 0.4]))
+        camera.blot(_below(camera, body[robot.base_body]), yaw, size, 0.06)
     for name in robot.foot_names:
         foot = body[camera.model.body(name).id]
         ground = _below(camera, foot)

@@ -293,3 +293,29 @@ def test_a_dollar_is_a_dollar(base, tmp_path):
 )
 def test_a_robot_in_mujoco_is_trained_for_a_cpu_unless_told_otherwise(asked, preset):
     assert preset_of(Order(**asked)) == preset
+
+
+def test_settings_of_simulators_of_earlier_versions(base, tmp_path):
+    """``physics`` was MuJoCo's, ``isaaclab`` Isaac Lab's, and a run in Isaac Lab had both."""
+    tree = yaml.safe_load(dump(changed(base, "simulator.cone=elliptic")))
+    kind = tree.pop("simulator")
+    assert kind.pop("kind") == "PhysicsOptions"
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(tree | {"physics": kind, "isaaclab": None}))
+    assert load(path).simulator.cone == "elliptic"
+    lab = resolve(BLIND, world="isaaclab")
+    tree = yaml.safe_load(dump(lab)) | {"physics": kind}
+    options = tree.pop("simulator")
+    del options["kind"]
+    path.write_text(yaml.safe_dump(tree | {"isaaclab": options | {"physics": "newton"}}))
+    assert load(path).simulator == replace(lab.simulator, physics="newton")
+    few = tmp_path / "few.yaml"
+    few.write_text("physics: {cone: elliptic}")
+    assert merge(base, few, ()).simulator.cone == "elliptic"
+    for setting in ("physics.cone=elliptic", "isaaclab.physics=newton"):
+        with pytest.raises(ConfigError, match=r"it is now 'simulator\.(cone|physics)'"):
+            changed(base, setting)
+    with pytest.raises(
+        ConfigError, match=r"simulator\.kind='IsaacLabOptions': the settings of world 'mujoco' are Phys"
+    ):
+        changed(base, "simulator={kind: IsaacLabOptions}")

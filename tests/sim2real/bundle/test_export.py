@@ -25,6 +25,7 @@ from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.bundle.model_files import copy_model
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
 from gaitway_tasks.mdp import observations
+from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS
 from gaitway_tasks.spec import ObservationTerm, Task
 from gaitway_tasks.velocity import blind, velocity_flat
@@ -118,6 +119,32 @@ def test_the_graph_follows_a_command_no_faster_than_the_contract_says(
         assert (ramp == wanted).all()
         first.reset()
         second.reset()
+
+
+def test_the_graph_keeps_the_clock_of_a_robot_that_settles() -> None:
+    """As training does: for ``settle`` seconds after its limited command is short."""
+    task = get_task("velocity-flat-go2-blind", "cpu")
+    command = dataclasses.replace(task.commands["base_velocity"], acceleration=(1.05, 1.0, 1.0), settle=0.1)
+    group = dataclasses.replace(task.observations["policy"], history_length=1)
+    policy = SignalPolicy(
+        task.replace(commands={"base_velocity": command}, observations={**task.observations, "policy": group}),
+        nn.Identity(),
+    )
+    widths, state = policy.input_widths, torch.zeros(1, policy.state_dim)
+    signals = {name: torch.zeros(1, width) for name, width in widths.items() if name != "state"}
+    signals["imu_quat_wxyz"][:, 0] = 1.0
+    first = sum(width for name, width in policy.manager.dims.items() if name != "gait_phase")
+    assert list(policy.manager.dims)[-1] == "gait_phase"
+    shown = []
+    for wanted in (0.2, 0.0):
+        signals["command"] = torch.tensor([[wanted, 0.0, 0.0]])
+        for _ in range(15):
+            observation, kept = policy.observation(*signals.values(), state)
+            state = torch.cat((torch.ones(1, 1), torch.zeros(1, 12), kept), 1)
+            shown.append(bool(observation[0, first:].any()))
+    # It starts once the command is longer than 0.1 m/s. After the order to stop it goes on for the four steps in which
+    # the command still is, and for four more, until 0.1 s have passed.
+    assert shown == [False] * 4 + [True] * 11 + [True] * 8 + [False] * 7
 
 
 def test_the_graph_is_one_small_file_without_traces_of_its_origin(exported: Path) -> None:

@@ -156,3 +156,15 @@ def test_a_robot_that_is_to_stand_steps_by_the_clock_until_it_is_slow():
     close(rewards.feet_gait(world, **TROT), [0.5])
     turning = world_at(10, torch.tensor([[0.0, 0.0, 0.2]]))
     close(rewards.feet_gait(turning, **TROT), [0.5])
+
+
+def test_a_robot_that_settles_has_its_clock_and_steps():
+    """Told to stand, it is to stand only once the time to settle is over."""
+    world = world_at(10, torch.zeros(1, 3))
+    told = ("base_velocity", 0.1)
+    for left, steps in ((0.2, True), (0.0, False)):
+        world.settling = lambda name, left=left: torch.tensor([left])
+        assert bool(gait.is_commanded(world, *told)) == steps
+        assert bool(gait.is_stepping(world, *told, 0.25)) == steps
+        assert bool(gait.should_stand(world, *told, 0.25)) != steps
+        assert bool(obs.gait_phase(world, **WALKS).any()) == steps
