@@ -82,6 +82,8 @@ def robot_cfg(task: Task, asset: str, actuators: str) -> Any:
     network of its drives; the network's file must be reachable.
     """
     robot = task.robot
+    if robot.fixed_base:
+        raise IsaacLabError(f"the base of {robot.name} is fixed, and here it is free: use --world mujoco")
     cfg = copy.deepcopy(_isaac_cfg(robot)) if asset == "nucleus" else _converted(robot)
     cfg.prim_path = "{ENV_REGEX_NS}/Robot"
     cfg.init_state.pos = (0.0, 0.0, robot.init_height)

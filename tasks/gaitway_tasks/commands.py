@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gaitway_files.errors import UserError
 
-from .waits import rows_of
-
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -92,6 +90,8 @@ class CommandSampler:
 
         Without ``due`` they are those of :meth:`due`.
         """
+        from .waits import rows_of  # torch is imported by those who have it
+
         (due,) = rows_of([self.due(dt)]) if due is None else (due,)
         self.time_left -= dt
         if len(due):

@@ -364,7 +364,10 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     """Faults that need two keys to be seen."""
     names, faults = data["joint_names"], []
     if len(data["commands"]) != 1 or not all(data["commands"].values()):
-        return [f"commands has {', '.join(data['commands']) or 'nothing'}, and a bundle has one command with numbers"]
+        told = ", ".join(map(str, data["commands"])) or "nothing"
+        return [f"commands has {told}, and a bundle has one command with numbers"]
+    if wrong := [name for name in next(iter(data["commands"].values())) if not isinstance(name, str)]:
+        return [f"commands has a number named {wrong[0]!r}: a name is text"]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         faults.append(f"joint_names lists {', '.join(twice)} twice")
     faults += [
@@ -434,7 +437,7 @@ def _of_command(data: dict[str, Any], numbers: Mapping[str, Any]) -> list[str]:
     """Faults of the command."""
     faults = []
     operator = data.get("operator", VELOCITY)
-    if operator == VELOCITY and sorted(numbers) != sorted(TWIST):
+    if operator == VELOCITY and set(numbers) != set(TWIST):
         twist = ", ".join(TWIST)
         faults.append(f"commands has {', '.join(numbers)}; a velocity has {twist}, others have operator: {NUMBERS}")
     for key in ("command_acceleration", "command_rest"):

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, is_bundle, verify_files
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, SEAL, BundleError, Contract, is_bundle, verify_files
 from gaitway_onboard.bundle.schema import CONTRACT_SCHEMA, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -197,3 +197,51 @@ def test_the_schema_uses_no_keyword_our_checker_ignores() -> None:
 def test_reading_a_contract_imports_no_torch() -> None:
     code = "import sys, gaitway_onboard.bundle.contract, gaitway_onboard.control.loop; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+POINT = {"x": (0.2, 0.5), "z": (-0.4, 0.3)}
+FREE = {"commands": {"point": POINT}, "operator": "numbers", "command_acceleration": (0.5, 0.5)}
+"""A command of two numbers, for which the bundle's inputs are not made."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"commands": {}}, "commands has nothing, and a bundle has one command"),
+        ({"commands": {"point": {}}}, "commands has point, and a bundle has one command with numbers"),
+        ({"commands": {"a": POINT, "b": POINT}}, "commands has a, b, and a bundle has one command"),
+        (
+            {"commands": {"point": POINT}},
+            "has x, z; a velocity has lin_vel_x, lin_vel_y, ang_vel_z, others",
+        ),
+        ({"operator": "sorcery"}, "operator is 'sorcery', expected one of velocity, numbers"),
+        (
+            {**FREE, "command_acceleration": None},
+            "command_acceleration is missing, and nothing else limits how fast",
+        ),
+        ({**FREE, "command_acceleration": (0.5,)}, "command_acceleration has 1 entries for 2 numbers of the command"),
+        ({**FREE, "command_rest": (0.2, 0.5)}, r"command_rest of z is 0.5, outside its range \[-0.4, 0.3\]"),
+        ({**FREE}, "the unit of command is '.*'; expected one, and a comma, for each of x, z"),
+        (
+            {"fixed_base": True},
+            "gyro, command, .*; expected joint_pos, joint_vel, command",
+        ),
+        ({"fixed_base": "yes"}, "fixed_base is 'yes', expected true or false"),
+        ({"foot_bodies": ()}, "foot_bodies is empty, which only a robot with fixed_base may have"),
+    ],
+)
+def test_faults_of_commands_and_bases(bundle: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BundleError, match=message):
+        dataclasses.replace(Contract.load(bundle), **changes).save(bundle)
+
+
+def test_contracts_of_version_2_are_read(bundle: Path) -> None:
+    """They have no operator and no kind of base: velocities, on a free one."""
+    now = Contract.load(bundle)
+    path = bundle / CONTRACT_FILE
+    body = path.read_text().rpartition(SEAL)[0].replace("gaitway_contract: 3", "gaitway_contract: 2")
+    body = body.replace("operator: velocity\n", "")
+    path.write_text(f"{body}{SEAL}{hashlib.sha256(body.encode()).hexdigest()}\n")
+    then = Contract.load(bundle)
+    assert then == dataclasses.replace(now, gaitway_contract=2)
+    assert (then.operator, then.fixed_base, then.still) == ("velocity", None, (0.0, 0.0, 0.0))
