@@ -90,7 +90,7 @@ class CommandSampler:
 
         Without ``due`` they are those of :meth:`due`.
         """
-        from .waits import rows_of  # torch is imported by those who have it
+        from .waits import rows_of
 
         (due,) = rows_of([self.due(dt)]) if due is None else (due,)
         self.time_left -= dt
