@@ -13,9 +13,9 @@ from ..spec import Reward, Task
 from . import base, gaits, legged
 from .base import COMMAND
 
-SETTLE = 0.875
-"""Time for which a robot that is told to stop still has its clock, in cycles. With G1, and commands that change by 1.3
-m/s^2, 0.45 was too short: robots crept on and fell backwards. A whole cycle took 1.85 s from full speed to rest."""
+SETTLE = 0.775
+"""Time for which a robot that is told to stop still has its clock, in cycles. Of G1s with 0.45, some crept on or fell;
+with a whole cycle, stops took 1.85 s."""
 STRIDE = 0.5
 """Time over which a yaw rate is averaged, in the order of a stride [s]."""
 
