@@ -168,7 +168,9 @@ class TrainConfig:
         if self.simulator is not None:
             own, given = (BACKENDS[self.world].options or "").rpartition(":")[2], type(self.simulator).__name__
             if own != given:
-                raise ConfigError(f"simulator.kind={given!r}: the settings of world {self.world!r} are {own}")
+                raise ConfigError(
+                    f"simulator.kind={given!r}: the settings of world {self.world!r} are {own}; choose it by --world"
+                )
 
     def _check_device(self) -> None:
         if self.device in ("auto", "cpu"):

@@ -66,6 +66,13 @@ def pony() -> dict[str, Any]:
     return vars(sys.modules["pony"]) | vars(tasks) | {"__file__": sys.modules["pony"].__file__}
 
 
+def reacher() -> dict[str, Any]:
+    """The modules of the example of another task."""
+    from reacher import tasks
+
+    return vars(sys.modules["reacher"]) | vars(tasks) | {"__file__": sys.modules["reacher"].__file__}
+
+
 NAMES = {
     "docs/bundle.md": robot,
     "docs/compare.md": comparable,
@@ -75,5 +82,6 @@ NAMES = {
     "docs/rsl_rl.md": lambda: {"digest": "0" * 64},
     "docs/run.md": robot,
     "docs/your_robot.md": pony,
+    "docs/your_task.md": reacher,
     "docs/worlds.md": lambda: {"action": torch.zeros(64, 12)},
 }

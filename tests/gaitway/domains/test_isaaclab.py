@@ -98,7 +98,7 @@ def test_settings_that_make_no_sense_there_are_refused(settings, said):
 
 
 def test_settings_of_isaac_lab_are_refused_elsewhere():
-    with pytest.raises(ConfigError, match="isaaclab: needed with --world isaaclab"):
+    with pytest.raises(ConfigError, match="world 'isaaclab' are IsaacLabOptions; choose it by --world"):
         resolve(FLAT, overrides=["world=isaaclab"])
     with pytest.raises(ConfigError, match="mujoco simulates on the CPU"):
         resolve(FLAT, overrides=["device=cuda:0"])
@@ -208,7 +208,7 @@ def test_a_run_goes_on_with_the_robot_and_the_engine_that_it_began_with(isaac_la
     assert re.search(r"^Isaac Lab .*, Newton; robot: mjcf$", capsys.readouterr().out, re.M)
     record = RunFolder.open(tmp_path / "run").record
     assert record["config"]["tf32"] is True
-    assert record["config"]["isaaclab"]["asset"] == "auto"  # what was asked for stays, so the same command continues
+    assert record["config"]["simulator"]["asset"] == "auto"  # what was asked for stays, so the same command continues
     begun = record["isaaclab"]
     assert (begun["asset"], begun["physics"], begun["engine"]) == ("mjcf", "newton", "Newton")
     assert begun["versions"]["torch"] == importlib.metadata.version("torch")
