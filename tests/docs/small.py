@@ -33,7 +33,10 @@ NOT_HERE = (
     (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/backends and tests/peers/isaaclab3 run the parts"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),
-    (r"gaitway .*--(sign|trust) ", "needs the reader's own key; tests/gaitway/commands/test_signing.py makes one"),
+    (
+        r"gaitway .*--(sign|trust) (?!reacher)",
+        "needs the reader's own key; tests/gaitway/commands/test_signing.py has one",
+    ),
     (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
@@ -109,7 +112,9 @@ def train_sizes(words: list[str]) -> list[str]:
     sizes = ["num_threads=1", "evaluation_interval=0", f"evaluation_episodes={min(1, config.evaluation_episodes)}"]
     agent = config.agent
     if isinstance(agent, PPOConfig) and config.simulator is not None:
-        sizes += ROBOT[:3] if "--resume" in words else [*ROBOT[:3], ROBOT[-1], "task.timing.episode_length_s=1"]
+        walks = "base_velocity" in config.robot_task.commands
+        begun = [*ROBOT[:3], *([ROBOT[-1]] if walks else []), "task.timing.episode_length_s=1"]
+        sizes += ROBOT[:3] if "--resume" in words else begun
     elif isinstance(agent, PPOConfig):
         sizes += ["num_envs=4", "agent.num_steps=8", "total_steps=32"]
     elif isinstance(agent, RslRlConfig):
