@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_sim2real.validate.intervals import wilson
-from gaitway_sim2real.validate.metrics import survivals
-from gaitway_sim2real.validate.scenarios import SUITE
-from gaitway_sim2real.validate.suite import Plants, run_scenario
+from gaitway_sim2real.trial.intervals import wilson
+from gaitway_sim2real.trial.judging import Plants, run_scenario
+from gaitway_velocity.metrics import survivals
+from gaitway_velocity.scenarios import SCENARIOS
+from gaitway_velocity.suite import SUITE
 
 
 def main() -> None:
@@ -35,14 +36,14 @@ def main() -> None:
     contract = OnboardPolicy(options.bundle).contract
     model = options.bundle / "robot.xml"
     plants = Plants(contract, model, model)
-    pushes = replace(next(scenario for scenario in SUITE if scenario.name == "pushes"), push=options.push)
+    pushes = replace(next(scenario for scenario in SCENARIOS if scenario.name == "pushes"), push=options.push)
     threads = options.threads or len(os.sched_getaffinity(0))
     fell, given, survived, causes, start = 0, 0, 0, Counter[str](), time.process_time()
     chunks = math.ceil(options.robots / options.chunk)
     for chunk in range(chunks):
         robots = min(options.chunk, options.robots - chunk * options.chunk)
         scenario = replace(pushes, envs=robots, draws=f"pushes benchmark {chunk}")
-        recording = run_scenario(options.bundle, contract, plants, scenario, options.seed, threads)
+        recording = run_scenario(SUITE, options.bundle, contract, plants, scenario, options.seed, threads)
         kept = survivals(recording.push, recording.fall_step)
         fell, given, survived = (
             fell + int((recording.fall_step >= 0).sum()),

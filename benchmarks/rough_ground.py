@@ -70,8 +70,8 @@ def gaitway(*arguments: Any, codes: tuple[int, ...] = (0,)) -> None:
 
 def ramps(bundle: Path) -> dict[str, float]:
     """Share of the robots that cross stairs with ramps for risers, by the title of the rung."""
-    from gaitway_sim2real.validate import validate_bundle
-    from gaitway_sim2real.validate.rough import ladder
+    from gaitway_sim2real.trial import validate_bundle
+    from gaitway_velocity.rough import ladder
 
     rungs = [rung for name in ("stairs-up", "stairs-down") for rung in ladder(name, RAMPS) if rung.number is not None]
     with_ramps = [replace(rung, ground=replace(rung.ground, ramps=True)) for rung in rungs]

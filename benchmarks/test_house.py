@@ -156,10 +156,10 @@ def five_commands(bundle: Path) -> dict[str, Any]:
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
     from gaitway_sim2real.mujoco.plant import build_plant
-    from gaitway_sim2real.validate.conditions import Conditions
-    from gaitway_sim2real.validate.gait import gait_metrics
-    from gaitway_sim2real.validate.simulate import simulate
-    from gaitway_sim2real.validate.steady import steady_metrics
+    from gaitway_sim2real.trial.conditions import Conditions
+    from gaitway_sim2real.trial.simulate import simulate
+    from gaitway_velocity.gait import gait_metrics
+    from gaitway_velocity.steady import steady_metrics
 
     contract = Contract.load(bundle)
     low, high = np.array(contract.command_ranges).T
@@ -205,14 +205,17 @@ def stride(bundle: Path) -> list[tuple[str, str]]:
     from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
     from gaitway_sim2real.mujoco.camera import RenderingError
     from gaitway_sim2real.mujoco.plant import build_plant
-    from gaitway_sim2real.validate.showcase import run_showcase
-    from gaitway_sim2real.validate.video import film_strip
+    from gaitway_sim2real.trial.video import film_strip
+    from gaitway_velocity.suite import SUITE as VELOCITY
 
     contract, model = Contract.load(bundle), bundle / "robot.xml"
     plant = build_plant(contract, model, model, gait=True)
-    shown = run_showcase(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 1))
+    shown = VELOCITY.showcase(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, 1))
     try:
-        return [(text, b64encode(jpeg).decode()) for text, jpeg in film_strip(shown, contract, model, model)]
+        return [
+            (text, b64encode(jpeg).decode())
+            for text, jpeg in film_strip(shown, VELOCITY.strip(shown), contract, model, model)
+        ]
     except RenderingError as error:
         print(error)
         return []
@@ -227,7 +230,7 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
     """Write the results so far, as Markdown and as a page."""
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.pages.model import NUMBER, Head, Report, Section, Table, heading
-    from gaitway_sim2real.validate.gait_plots import film_strip
+    from gaitway_sim2real.trial.plots import pictures
 
     rows, gaits, verdicts, failures, strips = [], [], [], [], []
     for name, policy in POLICIES.items():
@@ -246,7 +249,7 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
         if shots := json.loads((folder / STRIP).read_text()):
             strips += [
                 heading(name),
-                *film_strip("One stride, walking forward", [(text, b64decode(jpeg)) for text, jpeg in shots]),
+                *pictures("One stride, walking forward", [(text, b64decode(jpeg)) for text, jpeg in shots]),
             ]
         if (path := folder / "bundle/validation.json").exists():
             verdict = json.loads(path.read_text())
@@ -274,7 +277,7 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
 
 def reasons(failed: Sequence[Mapping[str, Any]]) -> str:
     """The three measures that most of these scenarios failed by, with how many."""
-    from gaitway_sim2real.validate.metrics import METRICS
+    from gaitway_velocity.metrics import METRICS
 
     count = Counter(check["metric"] for scenario in failed for check in scenario["checks"] if not check["passed"])
     return ", ".join(f"{METRICS[name].title.lower()} ({number})" for name, number in count.most_common(3))

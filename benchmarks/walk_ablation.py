@@ -71,7 +71,7 @@ def train(run: Path, seed: int, settings: list[str]) -> None:
 
 def examined(run: Path) -> dict[str, Any]:
     """The examination of a finished run, and what its training took."""
-    from gaitway_sim2real.validate.examiner import Examiner
+    from gaitway_sim2real.trial.examination import Examiner
 
     from gaitway.runs.folder import RunFolder
     from gaitway.training.load import load_actor

@@ -29,7 +29,7 @@ from .runs.folder import RunFolder
 from .terminal import in_notebook
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate import Verdict
+    from gaitway_sim2real.trial import Verdict
     from gaitway_tasks.ground import Ground
 
     from .runs.choice import Which
@@ -184,8 +184,7 @@ def validate(
     require("validate", MUJOCO)
     bundle = common.bundle_of(Path(source), robot, checkpoint)
     from gaitway_onboard.bundle.reading import one_reading
-    from gaitway_sim2real.validate import validate_bundle
-    from gaitway_sim2real.validate.rough import ROUGH
+    from gaitway_sim2real.trial import validate_bundle
 
     from .runs.files import refuse_links
     from .runs.judgements import note_verdict
@@ -205,7 +204,7 @@ def validate(
             video=video,
             processes=0,
             engines=engines,
-            courses=ROUGH if rough else (),
+            courses=rough,
         )
         if model is None:
             for place in (bundle, judged):

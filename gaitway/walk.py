@@ -32,7 +32,7 @@ from .training.interrupt import STOPS
 from .training.progress import about
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate import Verdict
+    from gaitway_sim2real.trial import Verdict
 
 TASK, PRESET = "velocity-flat-anymal-c-blind", "cpu"
 FILM_SECONDS = 20
@@ -195,18 +195,22 @@ def _is_exported(out: Path) -> bool:
 
 def _is_validated(out: Path) -> bool:
     """True if the bundle has a verdict of the current suite."""
-    from gaitway_sim2real.validate import VerdictError
-    from gaitway_sim2real.validate.scenarios import SUITE_VERSION
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_sim2real.trial import VerdictError
+    from gaitway_sim2real.trial.suites import suite_of
 
     try:
         verdict = _verdict(out)
     except VerdictError:
         return False
-    return verdict.suite_version.startswith(SUITE_VERSION) and (out / "validation/report.html").exists()
+    return (
+        verdict.suite_version.startswith(suite_of(Contract.load(out / "bundle")).version)
+        and (out / "validation/report.html").exists()
+    )
 
 
 def _verdict(out: Path) -> Verdict:
-    from gaitway_sim2real.validate import Verdict
+    from gaitway_sim2real.trial import Verdict
 
     return Verdict.load(out / "bundle" / "validation.json", policy=out / "bundle" / "policy.onnx")
 

@@ -26,8 +26,17 @@ ALLOWED = {
     "gaitway_agents": {"gaitway_files"},
     "gaitway_onboard": {"gaitway_files"},
     "gaitway_sim2real": {"gaitway_files", "gaitway_tasks", "gaitway_onboard"},
+    "gaitway_velocity": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
-    "gaitway": {"gaitway_files", "gaitway_tasks", "gaitway_agents", "gaitway_onboard", "gaitway_sim2real", *EXTENSIONS},
+    "gaitway": {
+        "gaitway_files",
+        "gaitway_tasks",
+        "gaitway_agents",
+        "gaitway_onboard",
+        "gaitway_sim2real",
+        "gaitway_velocity",
+        *EXTENSIONS,
+    },
 }
 HEAVY = {
     "torch",
@@ -180,7 +189,7 @@ def test_gymnasium_finds_our_environments_and_stays_light():
         "gaitway_onboard.transports.open",
         "gaitway_tasks.robots",
         "gaitway_sim2real.lockstep.run",
-        "gaitway_sim2real.validate",
+        "gaitway_sim2real.trial",
     ],
 )
 def test_what_runs_beside_a_robot_loads_no_torch(module):
@@ -267,9 +276,8 @@ CONTRACTS = {
         "digital_twin.faults",
         "digital_twin.side",
         "digital_twin.command",
-        "validate.scenario",
     },
-    "diagnose": {"validate.scenario", "validate.conditions"},
+    "diagnose": {"trial.scenario", "trial.suites"},
     "identify": {"logs.reading"},
     "imports": {"isaaclab.networks", "isaaclab.importer", "isaaclab.told", "leapp.bundle", "leapp.package"},
 }

@@ -34,7 +34,7 @@ GROUPS = {
         "gaitway_tasks.language.env": "environments that answer in text",
     },
     "Judging": {
-        "gaitway_sim2real.validate": "the validation suite",
+        "gaitway_sim2real.trial": "the validation suite",
         "gaitway_sim2real.diagnose": "why a policy moves differently in two simulators",
         "gaitway.compare.comparison": "scores of runs beside each other",
         "gaitway.runs.folder": "run folders",

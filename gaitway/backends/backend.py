@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate.engines import Engine
+    from gaitway_sim2real.trial.engines import Engine
     from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv

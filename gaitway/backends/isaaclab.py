@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from .backend import Backend
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate.engines import Engine
+    from gaitway_sim2real.trial.engines import Engine
     from gaitway_tasks.recording import Recording
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv

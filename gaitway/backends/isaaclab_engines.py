@@ -18,7 +18,7 @@ from .in_isaaclab import ERROR, LIMIT
 
 if TYPE_CHECKING:
     import numpy as np
-    from gaitway_sim2real.validate.engines import Walk
+    from gaitway_sim2real.trial.engines import Walk
 
 TITLES = {"physx": "PhysX", "newton": "Newton"}
 PACKAGES = {"physx": ("isaaclab", "ovphysx"), "newton": ("isaaclab", "newton", "warp-lang")}
@@ -41,7 +41,7 @@ def engines(names: Sequence[str], python: Path | None = None) -> list[IsaacLabEn
 
 
 class IsaacLabEngine:
-    """Implements :class:`gaitway_sim2real.validate.engines.Engine`; raises :class:`UserError` if it cannot run."""
+    """Implements :class:`gaitway_sim2real.trial.engines.Engine`; raises :class:`UserError` if it cannot run."""
 
     def __init__(self, name: str, python: Path | None = None):
         self.name, self.title = name, TITLES[name]

@@ -57,7 +57,7 @@ from ..catalogue import MUJOCO, SIGNING
 from . import common
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate import Verdict
+    from gaitway_sim2real.trial import Verdict
     from rich.table import Table
 
 ALL = "all"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
     from gaitway_agents.trainer import Learner, Trainer
-    from gaitway_sim2real.validate.examination import Progress
-    from gaitway_sim2real.validate.examiner import Examination
-    from gaitway_sim2real.validate.trial import Trial
+    from gaitway_sim2real.trial.candidate import Trial
+    from gaitway_sim2real.trial.examination import Examination
+    from gaitway_sim2real.trial.schedule import Progress
     from gymnasium.vector import VectorEnv
     from numpy.typing import NDArray
     from torch import nn

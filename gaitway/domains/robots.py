@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
     from gaitway_agents.trainer import Learner
-    from gaitway_sim2real.validate.examination import Progress
-    from gaitway_sim2real.validate.examiner import Examination
-    from gaitway_sim2real.validate.trial import Trial
+    from gaitway_sim2real.trial.candidate import Trial
+    from gaitway_sim2real.trial.examination import Examination
+    from gaitway_sim2real.trial.schedule import Progress
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
     from torch import nn
@@ -163,8 +163,8 @@ class Robots(Environments):
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS
-        from gaitway_sim2real.bundle.contracts import exportable
-        from gaitway_tasks.commands import velocity_steering
+        from gaitway_sim2real.bundle.in_memory import contract_before_training
+        from gaitway_sim2real.trial.suites import suite_of
 
         if not config.task.ground.flat:
             raise ConfigError(
@@ -177,13 +177,12 @@ class Robots(Environments):
                 "examined; use --agent ppo or leave --until out"
             )
         try:
-            exportable(_estimating(config.task))
-            velocity_steering(config.task)
+            suite_of(contract_before_training(_estimating(config.task)))
         except UserError as error:
             raise ConfigError(f"until={config.until}: {error}") from None
 
     def examiner(self, config: TrainConfig) -> Callable[[Learner], Examination]:
-        from gaitway_sim2real.validate.examiner import Examiner
+        from gaitway_sim2real.trial.examination import Examiner
 
         from ..training.evaluator import EVALUATION_SEED
 
@@ -192,7 +191,7 @@ class Robots(Environments):
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
     def judge(self, config: TrainConfig) -> Callable[[Learner, int, Sequence[str], Progress], Trial]:
-        from gaitway_sim2real.validate.trial import tried
+        from gaitway_sim2real.trial.candidate import tried
 
         task, first_seed = _estimating(config.task), TRIAL_SEED + config.seed * TRIALS
 

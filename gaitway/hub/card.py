@@ -11,7 +11,7 @@ from gaitway_onboard.bundle.published import LICENCES, MODEL_LICENCE_FILE, Check
 from gaitway_onboard.bundle.verdict import old_suite
 
 COLUMNS = {"step_rate": "steps [1/s]", "swing_time": "swing [s]", "clearance": "clearance [m]", "slip": "slip [m/s]"}
-"""Metrics of the gait table, with the units of ``gaitway_sim2real.validate.metrics``."""
+"""Metrics of the gait table, with the units of ``gaitway_velocity.metrics``."""
 GAITS = "gait_"
 """Begins the names of scenarios whose gait is judged."""
 LICENCE_IDS = (

@@ -12,7 +12,7 @@ from .files import disk_error
 from .rows import read_rows
 
 if TYPE_CHECKING:
-    from gaitway_sim2real.validate import Verdict
+    from gaitway_sim2real.trial import Verdict
 
 JUDGEMENTS = "verdicts.jsonl"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
-from gaitway_sim2real.validate.gait import runs
+from gaitway_velocity.gait import runs
 
 WINDOW = 4.0  # [s]
 PRESSED = 1.0  # [N] that count as contact

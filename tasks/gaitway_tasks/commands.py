@@ -34,6 +34,8 @@ class Command(ABC):
     """Numbers that an exported policy starts and ends with; None is all zero."""
     units: ClassVar[tuple[str, ...]] = ()
     """Unit of each number."""
+    suite: ClassVar[str] = ""
+    """Suite that judges exported policies, as ``module:OBJECT``; a velocity has its own."""
     margin: float = 0.0
     """Share by which training draws beyond the ranges."""
     mirror: ClassVar[str | None] = None

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gaitway_sim2real.validate as validation
+import gaitway_sim2real.trial as validation
 import pytest
 from gaitway_sim2real.bundle import measured
 from gaitway_sim2real.hardware import ros2_hardware
-from gaitway_sim2real.validate import video
-from gaitway_sim2real.validate.scenarios import SUITE
+from gaitway_sim2real.trial import video
+from gaitway_velocity.scenarios import SCENARIOS
 from once import made_once
 
 import gaitway
@@ -69,7 +69,7 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         yield folder
 
 
-SCENARIOS = tuple(replace(scenario, envs=2, seconds=min(scenario.seconds, 1.0)) for scenario in SUITE[:1])
+SCENARIOS = tuple(replace(scenario, envs=2, seconds=min(scenario.seconds, 1.0)) for scenario in SCENARIOS[:1])
 
 
 def few(frames: range) -> Iterator[int]:

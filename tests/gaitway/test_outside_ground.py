@@ -12,13 +12,14 @@ from gaitway_files import trust as trusting
 from gaitway_mujoco import make_env
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.plant import build_plant
-from gaitway_sim2real.validate.scenario import Limit, Scenario
-from gaitway_sim2real.validate.suite import Plants, run_scenario
+from gaitway_sim2real.trial.judging import Plants, run_scenario
+from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_tasks.ground import LEVEL, Ground, Plane, Slope
 from gaitway_tasks.mdp import curriculums, rewards, terminations
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.spec import Curriculum, HeightScanner, Reward, Termination
 from gaitway_tasks.terrain import Tiles
+from gaitway_velocity.suite import SUITE
 from quiet import quiet_task
 from stand_bundle import make_stand_bundle
 from step_ground import Step, Terraces
@@ -93,7 +94,7 @@ def test_a_scenario_runs_on_a_step(tmp_path: Path) -> None:
             name="step", title="", about="", limits=limits, envs=4, seconds=1.0, commands="standing", ground=ground,
             gait=True,
         )  # fmt: skip
-        recording = run_scenario(bundle, contract, Plants(contract, model, model), scenario, seed=0)
+        recording = run_scenario(SUITE, bundle, contract, Plants(contract, model, model), scenario, seed=0)
         assert (recording.fall_step == -1).all()
         level = build_plant(contract, model, model).start_height
         np.testing.assert_allclose(recording.base_pos[0, :, 2], level + ground.height(np.zeros((4, 2))), atol=0.02)

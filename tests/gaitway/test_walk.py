@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gaitway_sim2real import validate
-from gaitway_sim2real.validate.scenario import Limit
-from gaitway_sim2real.validate.scenarios import SUITE
+from gaitway_sim2real import trial
+from gaitway_sim2real.trial.scenario import Limit
+from gaitway_velocity.scenarios import SCENARIOS
 from scripted_examinations import SMALL, outcomes
 from tree import ROOT
 
@@ -32,15 +32,15 @@ class Shell:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *verdicts: Limit):
         self.names: list[str] = []
         self.verdicts, self.patch = list(verdicts), monkeypatch
-        self.whole = validate.validate_bundle
+        self.whole = trial.validate_bundle
 
     def __call__(self, command: list[str]) -> int:
         self.names.append(command[0])
         if command[0] == "validate":
-            standing = next(scenario for scenario in SUITE if scenario.name == "standing")
+            standing = next(scenario for scenario in SCENARIOS if scenario.name == "standing")
             short = replace(standing, envs=2, seconds=0.4, limits=(self.verdicts.pop(0),))
             known = functools.partial(self.whole, scenarios=(short,))
-            self.patch.setattr(validate, "validate_bundle", known)
+            self.patch.setattr(trial, "validate_bundle", known)
             command = [*command, "--no-video"]
         if command[0] == "run":  # a film takes longer to draw than all the rest to do
             film = Path(command[command.index("--video") + 1])
@@ -83,7 +83,7 @@ def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsy
     assert last.endswith(f"make walk SEED=1 RUN={out}-seed1")
     assert (out / "validation/report.html").exists()
 
-    monkeypatch.setattr("gaitway_sim2real.validate.scenarios.SUITE_VERSION", "9.0")  # which no verdict is of
+    monkeypatch.setattr("gaitway_velocity.scenarios.SUITE_VERSION", "9.0")  # which no verdict is of
     shell.names.clear()
     shell.verdicts.append(HOLDS)
     assert walking.walk(out, 0, settings, shell) == 0

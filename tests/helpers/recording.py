@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gaitway_sim2real.validate.simulate import Trajectory
+from gaitway_sim2real.trial.simulate import Trajectory
 
 
 def recording(steps: int = 4, robots: int = 2, joints: int = 12, feet: int = 2, **changes: object) -> Trajectory:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from gaitway_sim2real.validate.examination import Progress
-from gaitway_sim2real.validate.examiner import EXAMINATION, Check, Examination
-from gaitway_sim2real.validate.scenario import Limit
-from gaitway_sim2real.validate.trial import Trial
+from gaitway_sim2real.trial.candidate import Trial
+from gaitway_sim2real.trial.examination import Check, Examination
+from gaitway_sim2real.trial.scenario import Limit
+from gaitway_sim2real.trial.schedule import Progress
+from gaitway_velocity.suite import SUITE
 
 from gaitway.domains.robots import Robots
 
@@ -29,7 +30,7 @@ def outcomes(
 
     The list that is returned gets the iteration of each trial, its number, and the scenarios to run first.
     """
-    standing = next(scenario for scenario in EXAMINATION if scenario.name == "standing")
+    standing = next(scenario for scenario in SUITE.examination if scenario.name == "standing")
     trials: list[tuple[int, int, list[str]]] = []
 
     def examiner(self: Robots, config: object) -> Callable[[Any], Examination]:

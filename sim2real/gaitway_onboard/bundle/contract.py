@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -185,6 +186,8 @@ class Contract:
     """Largest change of each number that the graph allows per second; None does not limit it."""
     command_rest: tuple[float, ...] | None = None
     """Numbers with which the graph starts, and which an operator who says nothing means; None is all zero."""
+    suite: str | None = None
+    """Suite that judges the policy, as ``module:OBJECT``; None is that of its kind of command."""
     command_calibration: CommandCalibration | None = None
     """Correction of that command before the policy observes it; None leaves it as it is."""
     estimators: Mapping[str, str] | None = None
@@ -453,6 +456,8 @@ def _of_command(data: dict[str, Any], numbers: Mapping[str, Any]) -> list[str]:
         faults.append(f"the unit of command is {units!r}; expected one, and a comma, for each of {', '.join(numbers)}")
     if operator != VELOCITY and "command_calibration" in data:
         faults.append("command_calibration is for velocities")
+    if "suite" in data and (operator == VELOCITY or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", data["suite"])):
+        faults.append(f"suite is {data['suite']!r}; expected module:OBJECT, of a command that is no velocity")
     return faults
 
 

@@ -42,13 +42,13 @@ def record_bundle(
 
     from ..mujoco.plant import build_plant
     from ..mujoco.robots import RobotBatch
-    from ..validate.conditions import draw
-    from ..validate.scenario import Scenario
+    from ..trial.scenario import Scenario
+    from ..trial.suites import suite_of
 
     bundle = Path(bundle)
     contract = recordable(bundle)
     scenario = Scenario(name="record", title="", about="", limits=(), envs=envs, seconds=seconds, commands="steps")
-    conditions = draw(scenario, contract.command_ranges, contract.num_joints, contract.control_dt, seed)
+    conditions = suite_of(contract).draw(scenario, contract, seed)
     plant = build_plant(contract, model or bundle / "robot.xml", bundle / "robot.xml")
     robots = RobotBatch(plant, contract, envs)
     robots.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)

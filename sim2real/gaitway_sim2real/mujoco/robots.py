@@ -2,10 +2,12 @@
 
 A robot has **fallen** when its base is tilted by more than one radian from the vertical, its base origin is lower than
 half its initial height above the ground, or a body other than the last link of a leg (hip, thigh, base, ...) presses on
-the ground with more than 1 N. Diverged physics counts as a fall too.
+the ground with more than 1 N. Diverged physics counts as a fall too, the only one of a robot whose base is fixed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
@@ -35,11 +37,13 @@ class RobotBatch:
         self.batch = batch = Batch(plant.model, count, threads)
         self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
         self._force, self._sensors = batch.bind("actuator_force"), batch.bind("sensordata")
-        self.plant, self._contract = plant, contract
+        self.plant, self.contract = plant, contract
         self.mass = np.full(count, plant.mass)
+        self.fixed = plant.fixed_pose is not None
         b, v = plant.base_qpos, plant.base_dof
         self._pos, self._quat = slice(b, b + 3), slice(b + 3, b + 7)
         self._lin, self._ang = slice(v, v + 3), slice(v + 3, v + 6)
+        self._still = np.zeros((count, 3))
         self._normal = plant.ground.normal(plant.ground.origin(np.zeros(1))[0, :2])  # of where robots start
         self._foot_columns = plant.foot_sensor[:, None] + np.arange(FOOT_FIELDS)
         if plant.feet is not None:
@@ -71,18 +75,25 @@ class RobotBatch:
     def place(self, *, yaw: np.ndarray, joint_offset: np.ndarray, velocity: np.ndarray) -> None:
         """Upright on the ground, in the default pose plus ``joint_offset`` [rad], (N, J).
 
-        ``yaw`` [rad] is the heading, (N,), and ``velocity`` [m/s] the base's in the world, vx and vy, (N, 2).
+        ``yaw`` [rad] is the heading, (N,), and ``velocity`` [m/s] the base's in the world, vx and vy, (N, 2); a fixed
+        base has neither.
         """
         plant = self.plant
         self.batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
-        self.qpos[:, self._pos], self.qpos[:, self._quat] = start_pose(plant, plant.start_height, yaw)
-        limits = np.array(self._contract.joint_pos_limits)
-        pose = np.array(self._contract.default_joint_pos) + joint_offset
+        limits = np.array(self.contract.joint_pos_limits)
+        pose = np.array(self.contract.default_joint_pos) + joint_offset
         self.qpos[:, plant.joint_qpos] = np.clip(pose, limits[:, 0], limits[:, 1])
         self.qvel[:] = 0.0
-        self.qvel[:, plant.base_dof : plant.base_dof + 2] = velocity
-        self.ctrl[:] = self._contract.default_joint_pos
+        if not self.fixed:
+            self.qpos[:, self._pos], self.qpos[:, self._quat] = start_pose(plant, plant.start_height, yaw)
+            self.qvel[:, plant.base_dof : plant.base_dof + 2] = velocity
+        self.ctrl[:] = self.contract.default_joint_pos
         self.batch.forward()
+
+    def push(self, velocity: np.ndarray) -> None:
+        """Add to the base's velocity in the world, vx and vy [m/s], (N, 2); a fixed base is not pushed."""
+        if not self.fixed:
+            self.qvel[:, self.plant.base_dof : self.plant.base_dof + 2] += velocity
 
     def step(self, count: int, ids: np.ndarray | None = None) -> None:
         """``count`` physics steps of all robots, or of those in ``ids``."""
@@ -91,22 +102,25 @@ class RobotBatch:
 
     def base_pos(self) -> np.ndarray:
         """Position of the model's base in the world [m], (N, 3)."""
-        return self.qpos[:, self._pos]
+        return self.plant.base_pose(self.qpos)[:, :3]
 
     def base_origin(self) -> np.ndarray:
         """Position of the contract's base origin in the world [m], (N, 3)."""
-        return self.plant.frame.position(self.base_pos(), self.qpos[:, self._quat])
+        pose = self.plant.base_pose(self.qpos)
+        return self.plant.frame.position(pose[:, :3], pose[:, 3:])
 
     def base_quat(self) -> np.ndarray:
         """Orientation of the contract's base frame, (N, 4)."""
-        return self.plant.frame.orientation(self.qpos[:, self._quat])
+        return self.plant.frame.orientation(self.plant.base_pose(self.qpos)[:, 3:])
 
     def gyro(self) -> np.ndarray:
         """Angular velocity of the contract's base in its own frame [rad/s], (N, 3)."""
-        return self.plant.frame.ang_vel(self.qvel[:, self._ang])
+        return self._still if self.fixed else self.plant.frame.ang_vel(self.qvel[:, self._ang])
 
     def lin_vel(self) -> np.ndarray:
         """Velocity of the contract's base in its own frame [m/s], (N, 3)."""
+        if self.fixed:
+            return self._still
         return self.plant.frame.lin_vel(self.qpos[:, self._quat], self.qvel[:, self._lin], self.qvel[:, self._ang])
 
     def torque(self) -> np.ndarray:
@@ -114,15 +128,23 @@ class RobotBatch:
         return self._force
 
     def signals(self) -> dict[str, np.ndarray]:
-        """Signals of encoders and IMU, and the estimates that the policy asks for."""
+        """Signals of encoders and IMU, which a fixed base has not, and the estimates that the policy asks for."""
+        encoders = {"joint_pos": self.qpos[:, self.plant.joint_qpos], "joint_vel": self.qvel[:, self.plant.joint_dof]}
+        if self.fixed:
+            return encoders
         quat = self.base_quat()
         return {
-            "joint_pos": self.qpos[:, self.plant.joint_qpos],
-            "joint_vel": self.qvel[:, self.plant.joint_dof],
+            **encoders,
             "imu_quat_wxyz": quat,
             "gyro": self.gyro(),
-            **true_estimates(self._contract, self.base_origin(), quat, self.lin_vel, self.plant.ground),
+            **true_estimates(self.contract, self.base_origin(), quat, self.lin_vel, self.plant.ground),
         }
+
+    def positions(self, bodies: Sequence[str]) -> dict[str, np.ndarray]:
+        """Positions of the origins of ``bodies`` in the world [m], (N, 3) each."""
+        self.batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_POS))
+        found = self.batch.bind("xpos")
+        return {name: found[:, self.plant.model.body(name).id] for name in bodies}
 
     def measure(self) -> dict[str, np.ndarray]:
         """Measurements of an outside observer."""
@@ -186,6 +208,8 @@ class RobotBatch:
         if not finite.all():
             self.qpos[~finite] = self.plant.model.qpos0
             self.qvel[~finite] = 0.0
+        if self.fixed:
+            return [(~finite, DIVERGED)]
         height = self.plant.ground.base_height(self.base_pos())
         press = np.linalg.norm(self._sensors[:, self._fall_columns], axis=-1)
         return fall_causes(self.plant, finite, press, self.base_quat(), height)

@@ -14,7 +14,6 @@ from gaitway_tasks.ground import LEVEL, Ground
 
 from ..digital_twin.quirks import Quirks
 from ..mujoco.robots import MAX_TILT, MIN_HEIGHT
-from ..validate.scenario import LINEAR, LINEAR_ON_TWO, YAW
 from .stage import Stage, hangs
 from .trace import Trace
 from .verdict import NOMINAL, Trial, TrialCheck
@@ -22,6 +21,8 @@ from .verdict import NOMINAL, Trial, TrialCheck
 LAP = 27.0
 """Length of one tour of the trained commands [s]."""
 OWN_ERROR = "velocity as the policy estimates it, off by [m/s rms]"
+LINEAR, LINEAR_ON_TWO, YAW = 0.15, 0.20, 0.15
+"""Largest mean velocity error [m/s], of robots with two feet too, and yaw rate error [rad/s]: those of the suite."""
 SETTLE = 1.0
 """After a change of command, the velocity is not judged for this long [s]."""
 
@@ -68,8 +69,8 @@ def rehearse_nominal(
         TrialCheck("trips", performance.trips, 0),
         TrialCheck("policy periods with a clamped command", report.clamped if report else np.nan, 0),
         TrialCheck("share of the script walked", walked, 0.999, at_least=True),
-        TrialCheck("mean velocity error", linear, limit.value, "m/s"),
-        TrialCheck("mean yaw rate error", yaw, YAW.value, "rad/s"),
+        TrialCheck("mean velocity error", linear, limit, "m/s"),
+        TrialCheck("mean yaw rate error", yaw, YAW, "rad/s"),
         *audit.checks(),
         TrialCheck("frames with stiffness after the end", _stiff_after_end(stage), 0),
     )

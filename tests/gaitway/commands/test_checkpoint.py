@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gaitway_sim2real.validate as suite
+import gaitway_sim2real.trial as suite
 import numpy as np
 import pytest
 import torch
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_sim2real.validate import Verdict
+from gaitway_sim2real.trial import Verdict
 from gaitway_tasks.recording import Recording
 from once import made_once
 from scripted_examinations import SMALL, outcomes

@@ -21,7 +21,7 @@ from gaitway.cli import main
 pytest.importorskip("cryptography")
 pytest.importorskip("mujoco")
 
-import gaitway_sim2real.validate as suite
+import gaitway_sim2real.trial as suite
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from gaitway_onboard.bundle import contract, signature

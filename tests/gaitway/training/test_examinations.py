@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from bit_by_bit import differences
 from gaitway_sim2real.bundle import measured
-from gaitway_sim2real.validate import examiner
-from gaitway_sim2real.validate.examiner import Examiner
+from gaitway_sim2real.trial.examination import Examiner
+from gaitway_velocity.suite import SUITE
 from scripted_examinations import SMALL, outcomes
 from stopping import KillAfter, final_state
 from tree import IMPORTABLE
@@ -171,7 +171,7 @@ def test_an_examination_that_no_checkpoint_contains_does_not_count(tmp_path, mon
 
 def test_an_examination_changes_nothing_of_the_training(tmp_path, monkeypatch):
     """With the real examiner, of a few robots for a moment: bit by bit the run without."""
-    short = [replace(s, envs=2, seconds=0.1) for s in examiner.EXAMINATION if s.name in ("standing", "command_grid")]
+    short = [replace(s, envs=2, seconds=0.1) for s in SUITE.examination if s.name in ("standing", "command_grid")]
     monkeypatch.setattr(Examiner.__init__, "__kwdefaults__", {"seed": 0, "threads": 1, "scenarios": short})
     monkeypatch.setattr(measured, "SECONDS", 0.4)
     monkeypatch.setattr(measured, "RAMP", 0.2)

@@ -18,8 +18,8 @@ from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.lockstep.robot import LockstepRobot
 from gaitway_sim2real.lockstep.run import run_bundle
 from gaitway_sim2real.mujoco.estimates import true_estimates
-from gaitway_sim2real.validate import validate_bundle
-from gaitway_sim2real.validate.scenario import Scenario
+from gaitway_sim2real.trial import validate_bundle
+from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.ground import Slope
 from gaitway_tasks.mdp import observations

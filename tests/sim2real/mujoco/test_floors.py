@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gaitway_sim2real.mujoco.floors import FIRM, FLOORS, GAIT_FLOORS, NOMINAL
-from gaitway_sim2real.validate.scenarios import SUITE
+from gaitway_velocity.scenarios import SCENARIOS
 from tree import ROOT
 
 from gaitway.view.steering import floors
@@ -13,11 +13,11 @@ SUITE_PAGE, GAIT_PAGE = ((DOCS / page).read_text("utf-8") for page in ("suite.md
 
 
 def test_the_suite_walks_on_every_floor():
-    walked = {scenario.name: scenario for scenario in SUITE}
+    walked = {scenario.name: scenario for scenario in SCENARIOS}
     for name, floor in FLOORS.items():
         assert (walked[name].title, walked[name].physics) == (floor.title, floor.physics)
         assert walked[name].required == floor.required
-    assert {scenario.physics for scenario in SUITE if scenario.name.startswith("gait_")} == {
+    assert {scenario.physics for scenario in SCENARIOS if scenario.name.startswith("gait_")} == {
         floor.physics for floor in GAIT_FLOORS.values()
     }
 

@@ -36,7 +36,7 @@ from gaitway_sim2real.imports.torchscript import read_torchscript
 from gaitway_sim2real.isaaclab.config import read_yaml
 from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
 from gaitway_sim2real.leapp.package import LeappError, LeappPackage
-from gaitway_sim2real.validate.verdict import Verdict
+from gaitway_sim2real.trial.verdict import Verdict
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.robots import ANYMAL_C
 from gaitway_tasks.robots.mjcf import ModelError, load_spec

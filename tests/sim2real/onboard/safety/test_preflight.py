@@ -16,11 +16,12 @@ from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.hardware import hardware_from
-from gaitway_sim2real.validate.intervals import Samples
-from gaitway_sim2real.validate.scenarios import SUITE
-from gaitway_sim2real.validate.verdict import ScenarioResult, Verdict
+from gaitway_sim2real.trial.intervals import Samples
+from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
 from gaitway_tasks.robots import ANYMAL_C, GO2
 from gaitway_tasks.velocity import blind, velocity_flat
+from gaitway_velocity.metrics import METRICS
+from gaitway_velocity.scenarios import SCENARIOS
 
 JOINTS = ANYMAL_C.joint_names
 
@@ -48,7 +49,9 @@ def approve(bundle: Path, *, passed: bool = True, **changes: object) -> Path:
     """Write a verdict about the bundle as it is."""
     contract = Contract.load(bundle)
     samples = Samples(values=np.zeros(272), kind="share")
-    result = ScenarioResult.of(SUITE[0], dict.fromkeys([limit.metric for limit in SUITE[0].limits], samples), {})
+    result = ScenarioResult.of(
+        SCENARIOS[0], dict.fromkeys([limit.metric for limit in SCENARIOS[0].limits], samples), {}, METRICS
+    )
     check = dataclasses.replace(result.checks[0], passed=passed)
     fields = {
         "suite_version": "2.1",

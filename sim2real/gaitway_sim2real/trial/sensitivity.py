@@ -1,0 +1,106 @@
+"""Sensitivity of a gait to one change at a time: a table from the scenarios that the suite runs anyway."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .suite import Suite
+
+DEPENDS = 0.5
+"""Range of a metric over the levels of a factor, as a share of its nominal value, from which a gait depends on it."""
+
+
+class Result(Protocol):
+    """The part of a scenario's result that is read here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def factor(self) -> str: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def number(self) -> float | None: ...
+    @property
+    def metrics(self) -> dict[str, float]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """One value of a factor."""
+
+    label: str
+    """Level as text, with its unit."""
+    number: float | None
+    """Level as a number; None for a shape, say."""
+    scenario: str
+    """Name of the scenario that was run at it."""
+    values: dict[str, float]
+    """Key metrics, in their own units; NaN where nothing was measured."""
+    change: dict[str, float]
+    """Value minus that of the nominal level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factor:
+    """A thing that was changed alone, from lowest to highest level; the nominal one is among them."""
+
+    name: str
+    title: str
+    levels: tuple[Level, ...]
+
+
+def sensitivity(results: Iterable[Result], suite: Suite) -> tuple[Factor, ...]:
+    """The table; empty if the nominal scenario was not run. Factors of which no level was run are left out."""
+    results = tuple(results)
+    nominal = next((result for result in results if result.name == suite.nominal), None)
+    if nominal is None:
+        return ()
+    table = []
+    for name in dict.fromkeys([*suite.factors, *(result.factor for result in results if result.factor)]):
+        title, label, number = suite.factors.get(name, (name.capitalize(), "without", 0.0))
+        others = [result for result in results if result.factor == name]
+        if not others:
+            continue
+        levels = [_level(nominal, nominal, label, number, suite)]
+        levels += [_level(result, nominal, result.level, result.number, suite) for result in others]
+        if all(level.number is not None for level in levels):
+            levels.sort(key=lambda level: level.number or 0.0)
+        table.append(Factor(name=name, title=title, levels=tuple(levels)))
+    return tuple(table)
+
+
+def _level(result: Result, nominal: Result, label: str, number: float | None, suite: Suite) -> Level:
+    known = [metric for metric in suite.key_metrics if metric in result.metrics]
+    values = {metric: result.metrics[metric] for metric in known}
+    change = {metric: values[metric] - nominal.metrics.get(metric, math.nan) for metric in known}
+    return Level(label=label, number=number, scenario=result.name, values=values, change=change)
+
+
+def spreads(factors: Iterable[Factor], suite: Suite, contact: Collection[str]) -> list[str]:
+    """One sentence about how far apart floors, feet and solvers are: the factor and the metric that vary most.
+
+    ``contact`` names the factors that are.
+    """
+    found = []
+    for factor in factors:
+        if factor.name not in contact:
+            continue
+        nominal = next(level for level in factor.levels if level.scenario == suite.nominal)
+        for metric, usual in nominal.values.items():
+            levels = sorted(
+                (level for level in factor.levels if not math.isnan(level.values[metric])),
+                key=lambda level: level.values[metric],
+            )
+            if metric != "falls" and usual > 0 and len(levels) > 1:
+                low, high = levels[0], levels[-1]
+                found.append(((high.values[metric] - low.values[metric]) / usual, factor, metric, low, high))
+    if not found:
+        return []
+    size, factor, metric, low, high = max(found, key=lambda row: row[0])
+    verb = "depends on" if size > DEPENDS else "hardly depends on contacts, most on"
+    ends = " and ".join(f"{suite.table[metric].say(end.values[metric])} ({end.label})" for end in (low, high))
+    return [f"this gait {verb} {factor.title.lower()}: {suite.table[metric].title.lower()} {ends}"]

@@ -1,0 +1,1 @@
+"""Walking: the family of tasks that follow a velocity."""
