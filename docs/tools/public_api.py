@@ -34,7 +34,8 @@ GROUPS = {
         "gaitway_tasks.language.env": "environments that answer in text",
     },
     "Judging": {
-        "gaitway_sim2real.trial": "the validation suite",
+        "gaitway_sim2real.trial": "validation of a bundle",
+        "gaitway_sim2real.trial.suite": "suites of scenarios, your own too",
         "gaitway_sim2real.diagnose": "why a policy moves differently in two simulators",
         "gaitway.compare.comparison": "scores of runs beside each other",
         "gaitway.runs.folder": "run folders",

@@ -163,8 +163,7 @@ class Robots(Environments):
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS
-        from gaitway_sim2real.bundle.in_memory import contract_before_training
-        from gaitway_sim2real.trial.suites import suite_of
+        from gaitway_sim2real.trial.examination import suite_of_task
 
         if not config.task.ground.flat:
             raise ConfigError(
@@ -177,7 +176,7 @@ class Robots(Environments):
                 "examined; use --agent ppo or leave --until out"
             )
         try:
-            suite_of(contract_before_training(_estimating(config.task)))
+            suite_of_task(_estimating(config.task))
         except UserError as error:
             raise ConfigError(f"until={config.until}: {error}") from None
 

@@ -90,7 +90,7 @@ def import_trusted(module: str, where: str) -> ModuleType:
     for place in _places(top):
         if (folder := _brought(place)) is not None:
             raise TrustError(f"{where}: the module {top!r} lies in {folder}, a run or bundle; move it out to use it")
-    if module not in sys.modules and _places(top):
+    if module not in sys.modules and _places(top) and not _is_worker():
         print(f"importing {module}{_place(top)}", file=sys.stderr)
     try:
         return importlib.import_module(module)
@@ -100,6 +100,12 @@ def import_trusted(module: str, where: str) -> ModuleType:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         at = f" in {frame.filename}, line {frame.lineno}" * (not isinstance(error, SyntaxError))  # which says it itself
         raise ImportError(f"{type(error).__name__}: {error}{at}", name=module) from error
+
+
+def _is_worker() -> bool:
+    """True in a process that works for another, which has said what is imported."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
 
 
 def installed_entry_points(group: str) -> list[EntryPoint]:

@@ -10,6 +10,7 @@ from gaitway_sim2real.trial.candidate import Trial
 from gaitway_sim2real.trial.examination import Check, Examination
 from gaitway_sim2real.trial.scenario import Limit
 from gaitway_sim2real.trial.schedule import Progress
+from gaitway_velocity.metrics import METRICS
 from gaitway_velocity.suite import SUITE
 
 from gaitway.domains.robots import Robots
@@ -36,7 +37,9 @@ def outcomes(
     def examiner(self: Robots, config: object) -> Callable[[Any], Examination]:
         def examine(learner: Any) -> Examination:
             drift = 0.01 if learner.steps // STEPS in good else 0.2
-            return Examination(seed=0, checks=(Check.of(standing, Limit(metric="drift", value=0.045), drift),))
+            return Examination(
+                seed=0, checks=(Check.of(standing, Limit(metric="drift", value=0.045), METRICS["drift"], drift),)
+            )
 
         return examine
 

@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,8 @@ class Contract:
     """Largest change of each number that the graph allows per second; None does not limit it."""
     command_rest: tuple[float, ...] | None = None
     """Numbers with which the graph starts, and which an operator who says nothing means; None is all zero."""
+    command_settle: float | None = None
+    """Time for which the policy still steps after its limited command is one of rest [s]; None is 0."""
     suite: str | None = None
     """Suite that judges the policy, as ``module:OBJECT``; None is that of its kind of command."""
     command_calibration: CommandCalibration | None = None
@@ -257,6 +259,14 @@ class Contract:
     def still(self) -> tuple[float, ...]:
         """Command of an operator who says nothing: zero velocity, for example."""
         return self.command_rest or (0.0,) * len(self.command_names)
+
+    def time_to_rest(self, command: Sequence[float]) -> float:
+        """Time from ``command`` until the graph, told to rest, has come to it and no longer steps [s]."""
+        ways = [abs(told - rest) for told, rest in zip(command, self.still, strict=True)]
+        if self.command_acceleration is None or not any(ways):
+            return 0.0
+        slowest = max(way / limit for way, limit in zip(ways, self.command_acceleration, strict=True))
+        return slowest + (self.command_settle or 0.0)
 
     def check_velocity(self, doing: str) -> None:
         """Raise :class:`BundleError` unless the command is a velocity; ``doing`` is what needs one, as a sentence's

@@ -89,7 +89,7 @@ class ControllerConfig:
     hold: float = 0.5
     """Shortest time in the default pose [s]."""
     settle: float = 1.0
-    """Time of the policy with command zero, before the robot is lowered [s]."""
+    """Time of the policy at rest, once its command has come to rest, before the robot is lowered [s]."""
     lower: float = 2.0
     """Time over which the gains of a standing robot fade to damping [s]; typically 1 to 5."""
     damp: float = 0.5
@@ -172,7 +172,7 @@ class Controller:
         self._start: Pose = start
         self._asked: Pose = start
         self._sent: Pose = start
-        self._move = self.config.fade
+        self._move, self._to_rest = self.config.fade, 0.0
         self._goal, self._next, self._begun = self.safety.default, math.nan, math.nan
         self._ending = self._clamped_now = False
         self._late = 0
@@ -275,7 +275,7 @@ class Controller:
                 self._hand_over(signals, now)
         elif self.mode is Mode.POLICY and done > self.seconds - 0.5 * self.period:
             self._lower(now, "finished")
-        elif self.mode is Mode.SETTLE and done >= config.settle:
+        elif self.mode is Mode.SETTLE and done >= config.settle + self._to_rest:
             self._enter(Mode.HOLD, now)
         elif self.mode is Mode.LOWER and done >= config.lower:
             self.end(FINISHED, self.reason, now, failed=False)
@@ -308,6 +308,8 @@ class Controller:
             far = float(np.abs(self.safety.default - self._sent[0]).max())
             # A smooth step is at its fastest 1.5 times as fast as its mean.
             self._move = max(at_least, self.config.fade, 1.5 * far / self.config.ramp_speed)
+        if mode is Mode.SETTLE:
+            self._to_rest = self.contract.time_to_rest(self.command)
         if mode is not Mode.POLICY:
             self.command = self.contract.still
         self.mode, self.since = mode, now

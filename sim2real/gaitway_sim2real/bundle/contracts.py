@@ -159,6 +159,7 @@ def contract_of(
         files=files,
         command_acceleration=command.acceleration,
         command_rest=None if velocity else command.rest,
+        command_settle=policy.settle or None,
         suite=None if velocity else command.suite or None,
         command_calibration=None if policy.calibration is None else policy.calibration.described(),
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,

@@ -20,6 +20,8 @@ FPS = 25
 BLUE, ORANGE, INK = (38, 110, 196), (226, 119, 28), (28, 32, 38)
 COMPONENTS = (("vx", "m/s"), ("vy", "m/s"), ("yaw", "rad/s"))
 GLIDE, SMOOTH = 12, 10  # control periods: of the camera, which does not bob with the trunk; of the velocity, a step
+CLOSE = 2.4
+"""Distance of the camera from a fixed base, in the robot's reach."""
 Frames = Callable[[range], Iterable[int]]
 """Goes through the numbers of the frames, as ``iter`` does, and may say how far it is."""
 
@@ -58,6 +60,8 @@ def film(
     try:
         with Camera(robot.model, size) as camera, whole_file(out) as partial:
             rows = range(0, len(qpos), stride)
+            if robot.fixed_pose is not None:
+                camera.camera.distance = CLOSE * _reach(robot)
             camera.rise_above_ground([_target(robot, qpos, now) for now in rows])
             compact = ["-crf", "27", "-preset", "veryfast", "-movflags", "+faststart"]
             fps = 1.0 / (stride * control_dt)
@@ -89,9 +93,19 @@ def _picture(
 
 
 def _target(robot: RobotModel, qpos: np.ndarray, now: int) -> np.ndarray:
-    """Target of the camera [m], (3,): somewhat below the base, following its climbs."""
+    """Target of the camera [m], (3,): somewhat below the base, following its climbs; a fixed base itself."""
     around = robot.base_pose(qpos[max(0, now - GLIDE) : now + GLIDE + 1])[:, :3].mean(0)
+    if robot.fixed_pose is not None:
+        return np.asarray(around)
     return np.asarray(around - np.array([0.0, 0.0, 0.3 * robot.start_height]))
+
+
+def _reach(robot: RobotModel) -> float:
+    """Greatest distance of a body of the robot from its base [m]."""
+    model, reach = robot.model, np.zeros(robot.model.nbody)
+    for body in range(robot.base_body + 1, model.nbody):
+        reach[body] = reach[model.body_parentid[body]] + np.linalg.norm(model.body_pos[body])
+    return float(reach.max())
 
 
 def _shadows(camera: Camera, robot: RobotModel, quat: np.ndarray) -> None:

@@ -141,10 +141,10 @@ def load_robot(path: Path, joint_names: Sequence[str], *, fixed_base: bool = Fal
     return _robot_only(_load(path, joint_names), joint_names, path, fixed_base=fixed_base)
 
 
-def help_in(path: Path, joint_names: Sequence[str]) -> tuple[str, ...]:
+def help_in(path: Path, joint_names: Sequence[str], *, fixed_base: bool = False) -> tuple[str, ...]:
     """Aids of an MJCF that no real robot has, and that :func:`load_robot` leaves out; raises as that does."""
     found: list[str] = []
-    _robot_only(_load(path, joint_names), joint_names, path, found)
+    _robot_only(_load(path, joint_names), joint_names, path, found, fixed_base=fixed_base)
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gaitway_files.trust import trust
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_tasks.spec import Task
 from torch import nn
@@ -150,10 +151,9 @@ class Examiner:
         Raises a ``ValueError`` subclass for a task whose policy cannot be exported or whose robot cannot be measured.
         """
         self.task, self.seed, self.threads = task, seed, threads
-        contract = contract_before_training(task)
+        self.suite, contract = suite_of_task(task)
         model = task.robot.mjcf
         self.plants = Plants(contract, model, model)
-        self.suite = suite_of(contract)
         self.scenarios, _ = usable(self.suite, scenarios or examined(self.suite), contract, self.plants)
 
     def __call__(self, actor: nn.Module) -> Examination:
@@ -188,6 +188,18 @@ class Examiner:
 
         batches = [list(group) for _, group in itertools.groupby(sorted(self.scenarios, key=floor), key=floor)]
         return sorted(batches, key=lambda batch: -max(scenario.envs for scenario in batch))
+
+
+def suite_of_task(task: Task) -> tuple[Suite, Contract]:
+    """The suite that judges the policies of ``task``, and their contract.
+
+    The suite may be named by the command, whose code the user runs. Raises as an export does for a task whose policies
+    cannot be exported, and :class:`NoSuite`.
+    """
+    contract = contract_before_training(task)
+    if contract.suite:
+        trust(contract.suite)
+    return suite_of(contract), contract
 
 
 def examined(suite: Suite) -> tuple[Scenario, ...]:

@@ -93,7 +93,7 @@ def validate_bundle(
     with ExitStack() as stack:
         workers = stack.enter_context(
             Workers[Task, tuple[list[Run], Evidence | None]](
-                count, examiner, trusted(), bundle, contract, path, int(count > 1)
+                count, worker, trusted(), bundle, contract, path, int(count > 1)
             )
         )
         plants = Plants(contract, path, reference)
@@ -172,10 +172,10 @@ def _courses(suite: Suite, asked: bool | Sequence[Scenario]) -> Sequence[Scenari
     return asked
 
 
-def examiner(
+def worker(
     modules: Sequence[str], bundle: Path, contract: Contract, model: Path, threads: int
 ) -> Callable[[Task], tuple[list[Run], Evidence | None]]:
-    """Examiner that runs a task on ``threads``, 0 for all cores, and reuses policy and robots that it has opened.
+    """Function that runs a task on ``threads``, 0 for all cores, and reuses policy and robots that it has opened.
 
     The user trusts ``modules``, one of which may have the suite.
     """
@@ -352,7 +352,7 @@ def for_robot(scenario: Scenario, plant: Plant) -> Scenario:
 
 def help_note(path: Path, contract: Contract) -> tuple[str, ...]:
     """A note about what the model gives its robot that no robot has."""
-    found = help_in(path, contract.joint_names)
+    found = help_in(path, contract.joint_names, fixed_base=bool(contract.fixed_base))
     return (f"Left out of {path.name}, since no robot has it: {'; '.join(found)}.",) if found else ()
 
 

@@ -23,6 +23,7 @@ class Point(Command):
     units = ("m", "m")
     acceleration = (0.5, 0.5)
     rest = (0.35, -0.2)
+    suite = "reacher.suite:SUITE"
 
     def ranges(self):
         return {"x": self.x, "z": self.z}
@@ -65,7 +66,7 @@ def reach(robot: Robot) -> Task:
         rewards={
             "near": Reward(func=tip_at_point, weight=1.0, params={**point, "std": 0.3}),
             "at": Reward(func=tip_at_point, weight=1.0, params={**point, "std": 0.05}),
-            "action_rate_l2": Reward(func=rewards.action_rate_l2, weight=-0.01),
+            "action_rate_l2": Reward(func=rewards.action_rate_l2, weight=-0.05),
         },
         terminations={"time_out": Termination(func=terminations.time_out, time_out=True)},
         events={

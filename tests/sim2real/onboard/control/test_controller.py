@@ -377,3 +377,17 @@ def test_an_estimator_sees_each_state_once_and_its_estimate_stays(contract: Cont
 def test_times_that_cannot_be_kept_are_refused(changes: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(changes))} = "):
         ControllerConfig(**changes)  # type: ignore[arg-type]
+
+
+def test_settling_lasts_until_a_limited_command_has_come_to_rest(contract: Contract) -> None:
+    """At 1 m/s^2 from 0.4 m/s, with 0.2 s of steps after it, and 0.1 s at rest."""
+    slow = dataclasses.replace(contract, command_acceleration=(1.0, 1.0, 2.0), command_settle=0.2)
+    assert slow.time_to_rest((0.4, 0.0, 0.2)) == pytest.approx(0.6) and slow.time_to_rest((0.0, 0.0, 0.0)) == 0.0
+    assert contract.time_to_rest((0.4, 0.0, 0.2)) == 0.0  # the controller's own limit lets go at the end
+    lasted = []
+    for of in (contract, slow):
+        play = Play(of)
+        play.until(Mode.LOWER)
+        lasted.append(0.002 * sum(row[0] is Mode.SETTLE for row in play.rows))
+    assert lasted[0] == pytest.approx(0.1, abs=0.005)
+    assert lasted[1] == pytest.approx(0.5 / 1.0 + 0.2 + 0.1, abs=0.005)  # told 0.5 m/s

@@ -1,7 +1,5 @@
 """An arm of another package, with a command of its own: docs/examples/reacher, from training to the wire."""
 
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import mujoco
 import numpy as np
 import pytest
 import torch
-from gaitway_files import trust as trusting
 from gaitway_files.errors import UserError
 from gaitway_mujoco import make_env
 from gaitway_onboard.bundle.contract import BundleError, Contract
@@ -26,8 +23,6 @@ from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.bundle.contracts import ExportError, exportable
 from gaitway_sim2real.digital_twin.twin import Twin
 from gaitway_sim2real.lockstep.robot import LockstepRobot
-from gaitway_tasks import registry
-from gaitway_tasks.robots import known
 from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.robots.mjcf import ModelError
 from gaitway_tasks.signals import reads
@@ -37,48 +32,6 @@ from tree import ROOT
 from gaitway.cli import main
 
 EXAMPLE = ROOT / "docs/examples/reacher"
-TASK = "reacher.tasks:REACH"
-SMALL = ["num_envs=4", "agent.num_steps=8", "total_steps=64", "agent.optimizer.minibatches=1", "num_threads=1",
-         "evaluation_episodes=2", "task.timing.episode_length_s=0.4"]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with the package, which Python finds and nobody trusts."""
-    path = tmp_path_factory.mktemp("arm")
-    shutil.copytree(EXAMPLE / "reacher", path / "reacher")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "path", [str(path), *sys.path])
-        yield path
-    for name in [name for name in sys.modules if name.partition(".")[0] == "reacher"]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def here(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(trusting, "_trusted", set())
-    monkeypatch.setattr(known, "_named", {})
-    monkeypatch.setattr(registry, "_called", {})
-    return folder
-
-
-@pytest.fixture(scope="module")
-def bundle(folder):
-    """A policy of a few updates, exported."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(trusting, "_trusted", set())
-        assert main(["train", TASK, "--out", "run", *SMALL]) == 0
-        assert main(["export", "run", "--out", "bundle"]) == 0
-    return folder / "bundle"
-
-
-@pytest.fixture
-def task(here):
-    from reacher.tasks import REACH
-
-    return REACH
 
 
 def test_it_is_trained_and_its_tip_is_measured(bundle, capsys):
@@ -159,7 +112,6 @@ def test_deployed_to_its_twin_over_ros_messages(bundle, task):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["validate", "{bundle}"], "the suite judges velocity commands, and reach-reacher follows x, z"),
         (["record", "{bundle}", "--out", "r.npz"], "recordings have velocity commands"),
         (["rehearse", "{bundle}", "--robot", "unitree-go2"], "rehearsals give velocity commands"),
     ],
