@@ -4,9 +4,9 @@ Run the suite of the policy's family on a bundle in plain MuJoCo, from the bundl
 
 Scenarios of walking: command grid, standing, straight, stops, command steps, pushes, gaits, floors, friction, feet,
 links, payload, motor strength, sensor noise, delay, slope. They run side by side on all cores. Each reports falls,
-tracking errors, gait, cost of transport, torque and joint-limit use against limits. A limit passes if its whole interval
-does; a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json, and a
-copy of validation.json in the bundle.
+tracking errors, gait, cost of transport, torque and joint-limit use against limits. A limit passes if its whole
+interval does; a scenario that leaves it open is repeated. Writes report.html (with plots and a video), validation.json,
+and a copy of validation.json in the bundle.
 
 A command of another package names its own suite, which runs with --trust.
 

@@ -26,7 +26,35 @@ def tip_error(rec, contract):
 
 
 THERE = (Limit(metric="tip_error", value=0.05), Limit(metric="torque_saturation", value=0.05))
-"""A tip that shakes at its point is not there."""
+"""A tip that trembles at its point is not there."""
+
+POINTS = Scenario(
+    name="points",
+    title="Points",
+    about="A new point every 4 s.",
+    commands="steps",
+    seconds=12.0,
+    limits=THERE,
+)
+LATE_DRIVES = Scenario(
+    name="late",
+    title="Late drives",
+    about="Targets reach the drives up to 20 ms late, and drives are up to 10 % off.",
+    commands="steps",
+    seconds=12.0,
+    delay=(0.0, 0.02),
+    strength=(0.9, 1.1),
+    limits=THERE,
+)
+LOAD = Scenario(
+    name="load",
+    title="Load of 0.2 kg",
+    about="The tip carries 0.2 kg.",
+    commands="random",
+    seconds=6.0,
+    stressors=(Load("tip", 0.2),),
+    limits=THERE,
+)
 
 SUITE = Suite(
     version="reach 1.0",
@@ -35,42 +63,11 @@ SUITE = Suite(
             name="tip_error",
             title="Tip off point",
             unit="m",
-            measure=tip_error,
             about=f"Mean distance of the tip from its point, from {LATE:g} s after it changed.",
+            measure=tip_error,
         ),
     ),
     bodies=("upper_arm", "tip"),
-    scenarios=(
-        Scenario(
-            name="points",
-            title="Points",
-            about="A new point every 4 s.",
-            commands="steps",
-            envs=64,
-            seconds=12.0,
-            limits=THERE,
-        ),
-        Scenario(
-            name="late",
-            title="Late drives",
-            about="Targets reach the drives up to 20 ms late, and drives are up to 10 % off.",
-            commands="steps",
-            envs=64,
-            seconds=12.0,
-            delay=(0.0, 0.02),
-            strength=(0.9, 1.1),
-            limits=THERE,
-        ),
-        Scenario(
-            name="load",
-            title="Load of 0.2 kg",
-            about="The tip carries 0.2 kg.",
-            commands="random",
-            envs=64,
-            seconds=6.0,
-            stressors=(Load("tip", 0.2),),
-            limits=THERE,
-        ),
-    ),
+    scenarios=(POINTS, LATE_DRIVES, LOAD),
     not_tested=("contacts: the tip touches nothing",),
 )
