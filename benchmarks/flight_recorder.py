@@ -16,12 +16,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.encoder import Encoder
 from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
-from gaitway_onboard.interface import Health, Remote, Signals
+from gaitway_onboard.interface import Decision, Health, Remote, Signals
 from gaitway_tasks.robots import GO2
 
 PERIOD, EVERY = 0.002, 10

@@ -106,8 +106,8 @@ class Meter:
 
 
 def main() -> None:
-    from gaitway.config.train_config import resolve
     from gaitway.runs.provenance import machine
+    from gaitway.train_config import resolve
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="velocity-flat-anymal-c-blind")

@@ -22,8 +22,8 @@ import numpy as np
 from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
+from . import options, sources
 from .catalogue import EXPORT, MUJOCO, PLAY, WORLDS, require
-from .commands import common
 from .handles import Bundle, Film, Run, playable
 from .runs.folder import RunFolder
 from .terminal import in_notebook
@@ -68,7 +68,7 @@ def train(
 
     >>> run = gaitway.train("cartpole", total_steps=20_000, **{"agent.gamma": 0.98})
     """
-    from .training.start import Order, begin
+    from .start import Order, begin
 
     options = {name: settings.pop(name) for name in _option_names() & settings.keys()}
     if "parameters" in options:
@@ -150,7 +150,7 @@ def export(
         inputs = dict(estimated(name if by is None else f"{name}={by}") for name, by in named.items())
     except ArgumentTypeError as error:
         raise UserError(f"estimate: {error}") from None
-    return Bundle(common.export_run(Path(run), Path(out), inputs, checkpoint))
+    return Bundle(sources.export_run(Path(run), Path(out), inputs, checkpoint))
 
 
 def validate(
@@ -182,7 +182,7 @@ def validate(
     >>> verdict.passed, verdict.summary()
     """
     require("validate", MUJOCO)
-    bundle = common.bundle_of(Path(source), robot, checkpoint)
+    bundle = sources.bundle_of(Path(source), robot, checkpoint)
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.trial import validate_bundle
 
@@ -250,7 +250,7 @@ def validate_all(
         place = folder.path / VALIDATED / f"step_{steps:012d}"
         refuse_links(place.parent, place)
         try:
-            bundles[steps] = common.bundle_in(place / "bundle", folder.path, steps)
+            bundles[steps] = sources.bundle_in(place / "bundle", folder.path, steps)
         except DamagedCheckpoint as error:
             damaged = error
             warnings.warn(f"{error}; it is left out", RunWarning, stacklevel=2)
@@ -268,7 +268,7 @@ def validate_all(
 
 def run_of(bundle: Place) -> Path | None:
     """Run folder that a bundle was exported into, as ``bundle/`` or below ``validated/``; None for another place."""
-    return next((folder for folder in list(Path(bundle).resolve().parents)[:3] if common.is_run(folder)), None)
+    return next((folder for folder in list(Path(bundle).resolve().parents)[:3] if sources.is_run(folder)), None)
 
 
 def report_folder(bundle: Place) -> Path:
@@ -298,8 +298,8 @@ def play(
     >>> gaitway.play("runs/walk", video="walk.mp4")
     """
     path, film = Path(source), None if video is None else Path(video)
-    kind = common.run_or_bundle(path)
-    common.refuse_checkpoint(path, checkpoint)
+    kind = sources.run_or_bundle(path)
+    sources.refuse_checkpoint(path, checkpoint)
     require("play", PLAY)
     if film is None and seconds is None and in_notebook():
         film = Path(tempfile.mkdtemp(prefix="gaitway-")) / "play.mp4"
@@ -359,8 +359,8 @@ def make_vec(
     require(f"making {task}", WORLDS["gymnasium"])  # all tasks need as much
     if library == "sb3" and find_spec("stable_baselines3") is None:
         raise UserError("library='sb3' needs stable_baselines3, not installed here: pip install stable-baselines3")
-    from .config.train_config import resolve
     from .domains.table import find_task, worlds_of
+    from .train_config import resolve
 
     require(f"making {task}", WORLDS[worlds_of(find_task(task, preset))[0]])
     config = resolve(task, preset=preset, overrides=_typed(settings), seed=seed)
@@ -376,9 +376,9 @@ def _ground(terrain: Ground | str | None) -> Ground | None:
     if not isinstance(terrain, str):
         return terrain
     try:
-        return common.terrain(terrain)
+        return options.terrain(terrain)
     except ArgumentTypeError as error:
-        raise UserError(f"terrain {str(error).removeprefix(common.GIVEN)}") from None
+        raise UserError(f"terrain {str(error).removeprefix(options.GIVEN)}") from None
 
 
 def _option_names() -> set[str]:

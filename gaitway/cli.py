@@ -73,7 +73,8 @@ SAFE_PATH = "PYTHONSAFEPATH"
 def build_parser() -> argparse.ArgumentParser:
     from importlib import import_module
 
-    from .commands.common import Parser, add_command
+    from .commands.common import add_command
+    from .options import Parser
     from .version import ShowVersion
 
     parser = Parser(prog="gaitway", description=__doc__)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_onboard.bundle.policy import OnboardPolicy
 
-    from .config.train_config import TrainConfig
     from .runs.choice import Which
+    from .train_config import TrainConfig
 
 Array = NDArray[Any]
 

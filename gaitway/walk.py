@@ -186,7 +186,7 @@ def _is_exported(out: Path) -> bool:
     """True if the bundle is that of the checkpoint that the run chose."""
     from gaitway_onboard.bundle.contract import Contract, is_bundle
 
-    from .commands.common import digest
+    from .sources import digest
 
     run = RunFolder.open(out)
     wanted = run.kept()[chosen_steps(run)]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from costs import Costs, resident_megabytes
 from dds_domain import dds_domain  # noqa: F401
-from gaitway_onboard.control import realtime
+from gaitway_onboard import realtime
 from hypothesis import settings
 
 torch.set_num_threads(1)

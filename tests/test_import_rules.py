@@ -247,6 +247,26 @@ def test_no_modules_import_each_other_in_a_circle(package):
     assert circles(imported_within(package)) == []
 
 
+def between_folders(package: str) -> dict[str, set[str]]:
+    """The folders of a package, and those that their modules import from."""
+    graph: dict[str, set[str]] = {}
+    for module, imported in imported_within(package).items():
+        here = _folder(package, module)
+        graph.setdefault(here, set()).update(_folder(package, name) for name in imported)
+    graph.pop("", None)  # modules that lie in none
+    return {folder: others - {folder, ""} for folder, others in graph.items()}
+
+
+def _folder(package: str, module: str) -> str:
+    name = f"{module}.".split(".")[1]
+    return name if (OURS[package] / name).is_dir() and name else ""
+
+
+@pytest.mark.parametrize("package", sorted(OURS))
+def test_no_folders_import_from_each_other_in_a_circle(package):
+    assert circles(between_folders(package)) == []
+
+
 def test_circles_are_seen():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
     assert circles(graph) == [["b", "c"], ["e"]]
@@ -308,11 +328,11 @@ def of_language(modules: set[str]) -> set[str]:
 
 
 LIST = "from gaitway.cli import main; assert main(['list', '{}']) == 0"
-TRAIN = "from gaitway.config.train_config import resolve; resolve('{}')"
+TRAIN = "from gaitway.train_config import resolve; resolve('{}')"
 
 
 @pytest.mark.parametrize(
-    "statement", [LIST.format(kind) for kind in ("robots", "worlds", "agents")] + ["import gaitway.config.train_config"]
+    "statement", [LIST.format(kind) for kind in ("robots", "worlds", "agents")] + ["import gaitway.train_config"]
 )
 def test_listing_loads_no_learner(statement):
     loaded = modules_after(statement)

@@ -17,7 +17,7 @@ BUNDLE = ROOT / "gaitway" / "demo" / "bundles" / "anymal-c"
 def files(bundle: Path = BUNDLE) -> dict[str, bytes]:
     """Contents of these files by name."""
     from gaitway_onboard.bundle.contract import Contract, verify_files
-    from gaitway_sim2real.bundle.laws import actuator_laws
+    from gaitway_sim2real.mujoco.laws import actuator_laws
     from gaitway_sim2real.mujoco.model import prepare_robot
     from gaitway_sim2real.mujoco.physics import NOMINAL_PHYSICS
     from gaitway_sim2real.mujoco.plant import build_plant

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
+    from ..options import Parser
+
 
 Config = Any
-"""A :class:`gaitway.config.train_config.TrainConfig`, which knows this module."""
-Parser = Any
-"""A :class:`gaitway.commands.common.Parser`, whose module knows this one."""
+"""A :class:`gaitway.train_config.TrainConfig`, which knows this module."""
 
 
 class Backend(ABC):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
-from ..commands import common
+from .. import options, sources
 from ..errors import ConfigError
 from .backend import Backend
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 NAME = "isaaclab"
 
@@ -36,7 +36,7 @@ class IsaacLab(Backend):
 
     # ---- command line ----------------------------------------------------------------------------------------------
 
-    def add_options(self, parser: common.Parser) -> None:
+    def add_options(self, parser: options.Parser) -> None:
         lab = parser.add_argument_group("in Isaac Lab")
         parser.option(
             "--physics",
@@ -44,7 +44,7 @@ class IsaacLab(Backend):
             choices=("physx", "newton"),
             within=lab,
         )
-        parser.option("--envs N", "robots side by side (default 4)", common.count, within=lab)
+        parser.option("--envs N", "robots side by side (default 4)", options.count, within=lab)
         parser.option(
             "--viz NAME", "visualizer: kit (Isaac Sim's window), newton_gl, newton_rtx, rerun or viser", within=lab
         )
@@ -70,7 +70,7 @@ class IsaacLab(Backend):
 
         live = args.viz is not None or args.livestream is not None
         seconds = args.seconds or (None if live and args.video is None else 20.0)
-        bundle = common.is_bundle(args.source) and not common.is_run(args.source)
+        bundle = sources.is_bundle(args.source) and not sources.is_run(args.source)
         step_dt = (
             Contract.load(args.source).control_dt
             if bundle
@@ -88,7 +88,7 @@ class IsaacLab(Backend):
         from .isaaclab_player import record_bundle, record_run
 
         of_run = functools.partial(record_run, which=args.checkpoint)
-        recorded = of_run if common.is_run(args.source) else record_bundle
+        recorded = of_run if sources.is_run(args.source) else record_bundle
         return recorded(args.source, physics=args.physics, num_envs=args.envs, seconds=args.seconds, seed=args.seed)
 
     def convert(self, source: Path, out: Path, engine: str | None) -> Iterable[str]:
@@ -115,7 +115,7 @@ class IsaacLab(Backend):
         for line in lines:
             yield f"{engine}: {line}"
 
-    def add_engine_options(self, parser: common.Parser) -> None:
+    def add_engine_options(self, parser: options.Parser) -> None:
         parser.option("--isaaclab-python PYTHON", "Python that has Isaac Lab (default: this one)", Path)
 
     def validation_engines(self, names: Sequence[str], args: argparse.Namespace) -> Sequence[Engine]:

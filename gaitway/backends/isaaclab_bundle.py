@@ -14,8 +14,8 @@ from gaitway_isaaclab.walk import State, Walk
 from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.rotation import quat_apply, quat_from_axis
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
-from gaitway_sim2real.bundle.laws import actuator_law
 from gaitway_sim2real.mujoco.estimates import true_estimates
+from gaitway_sim2real.mujoco.laws import actuator_law
 from gaitway_tasks.ground import LEVEL
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.robots.mjcf import load_spec

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gaitway_isaaclab.viewer import Viewer
     from gaitway_tasks.recording import Recording
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 
 @dataclass

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 
 class Mujoco(Backend):

@@ -24,14 +24,15 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..catalogue import WORLDS
 from . import common
 
 WORKS_ON = True
-_number, _angle = common.number(0.0), common.number()
+_number, _angle = options.number(0.0), options.number()
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source ROBOT.urdf|ROBOT.xml", "robot to adopt", Path)
     parser.option("--out DIR", "package to write; its name is one of Python, like my_robot", Path, required=True)
     parser.option("--name", "name of the robot (default: that of DIR)")

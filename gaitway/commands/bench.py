@@ -20,18 +20,18 @@ from pathlib import Path
 
 from gaitway_files.errors import NotDone, UserError
 
+from .. import options
 from ..errors import ConfigError
-from . import common
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("tasks", "tasks to train, separated by commas")
     parser.option("settings key=value", "settings for every run", nargs="*")
     parser.option("--agent", "agents to train, separated by commas (default ppo)", default="ppo")
-    parser.option("--seeds N", "seeds 0 to N-1 (default 3)", common.count, default=3)
-    parser.option("--jobs N", "runs at the same time (default 1)", common.count, default=1)
+    parser.option("--seeds N", "seeds 0 to N-1 (default 3)", options.count, default=3)
+    parser.option("--jobs N", "runs at the same time (default 1)", options.count, default=1)
     parser.option("--out DIR", "folder for the runs (default runs/bench)", Path, default=Path("runs/bench"))
     parser.switch("--dry-run", "print the commands and do nothing")
 
@@ -60,7 +60,7 @@ def _names(text: str, what: str) -> list[str]:
 
 def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
     """Refuse the whole matrix if one combination cannot run, before any time is spent on the others."""
-    from ..config.train_config import resolve
+    from ..train_config import resolve
 
     objections = []
     for task in tasks:

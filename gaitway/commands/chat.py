@@ -20,22 +20,23 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import options, sources
 from ..catalogue import WORLDS
 from . import common
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
     parser.option("--system TEXT", "system prompt (default: the one in the run's task)")
     parser.option(
         "--temperature",
         "sampling temperature; 0 takes the likeliest token (default 0)",
-        common.number(0.0, 1e6),
+        options.number(0.0, 1e6),
         default=0.0,
     )
-    parser.option("--max-tokens N", "longest answer in tokens (default: the task's limit)", common.count)
+    parser.option("--max-tokens N", "longest answer in tokens (default: the task's limit)", options.count)
     parser.switch("--alone", "answer every message without the ones before it")
-    parser.option("--seed", "random seed (default 0)", common.seed, default=0)
+    parser.option("--seed", "random seed (default 0)", options.seed, default=0)
     common.add_checkpoint(parser)
     common.add_trust(parser)
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         max_tokens=args.max_tokens,
         alone=args.alone or not sys.stdin.isatty(),
         seed=args.seed,
-        which=common.settled(Path(args.source), args.checkpoint),
+        which=sources.settled(Path(args.source), args.checkpoint),
     )
     for line in _asked() if sys.stdin.isatty() else (line.strip() for line in sys.stdin):
         if line == "/new":

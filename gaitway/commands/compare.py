@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..catalogue import COMPARE
 from . import common
 
@@ -45,7 +46,7 @@ DEFAULTS = {"group": "agent", "metric": "return", "reps": 2000}
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("folders RUN|FOLDER", "runs, or folders of runs", Path, nargs="+")
     parser.option(
         "--group KEY[,KEY]",
@@ -63,14 +64,14 @@ def add_options(parser: common.Parser) -> None:
         "--normalize HOW",
         "none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
     )
-    parser.option("--reps", "resamples (default 2000)", common.count, default=DEFAULTS["reps"])
+    parser.option("--reps", "resamples (default 2000)", options.count, default=DEFAULTS["reps"])
     parser.option("--html FILE", "write one self-contained page", Path)
     parser.option("--out DIR", "write compare.md, compare.csv, compare.html, and figures as PNG and SVG", Path)
     parser.option("--baseline DIR", "baseline runs to compare with", Path)
     parser.option(
         "--min-prob-improvement P",
         "fail if the probability of improvement is lower, from 0 to 1, for example 0.05",
-        common.number(0.0, 1.0),
+        options.number(0.0, 1.0),
     )
 
 

@@ -25,13 +25,13 @@ from pathlib import Path
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..backends.table import BACKENDS, backend, engines
-from . import common
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source ROBOT.xml|ROBOT.urdf", "robot to convert", Path)
     parser.option("--out FILE.xml|FILE.usd", "file to write; .usda is a USD in readable text", Path, required=True)
     parser.option("--engine", "also load it in this engine of Isaac Lab 3.0, and compare", choices=tuple(engines()))

@@ -18,18 +18,19 @@ import argparse
 import functools
 import os
 
+from .. import options
 from ..catalogue import PLAY
 from . import common
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("robot ROBOT|NAME", "robot, or a pulled bundle (default anymal-c)", default="anymal-c", nargs="?")
     parser.switch("--list", "list Gaitway's bundles and the pulled ones, and exit")
     parser.switch("--about", "print the policy's origin and verdict, and exit")
     common.add_terrain(parser)
     parser.switch("--no-browser", "do not open a browser")
     common.add_page(parser)
-    parser.option("--seconds", "length (default: until Ctrl-C)", common.seconds)
+    parser.option("--seconds", "length (default: until Ctrl-C)", options.seconds)
 
 
 def run(args: argparse.Namespace) -> int:

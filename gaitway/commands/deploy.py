@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..catalogue import DEPLOY, SIGNING
 from . import common
 
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
 SOURCES = ("remote", "gamepad", "keyboard", "cmd_vel")
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("bundle BUNDLE", "policy to run", Path, nargs="?")
     parser.option("--robot NAME", "robot to drive: unitree-go2, unitree-h1, unitree-g1, ... or ros2", required=True)
     parser.option("--interface NAME", "network interface that the robot is on; lo for 'gaitway twin'", required=True)
-    parser.option("--domain", "DDS domain (default 0; 'gaitway twin' is on 1)", common.domain, default=0)
+    parser.option("--domain", "DDS domain (default 0; 'gaitway twin' is on 1)", options.domain, default=0)
     parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
     parser.option("--command SOURCE|VX,VY,YAW", "source of velocity commands, or one command", dest="velocity")
     parser.option("--gamepad DEVICE", "gamepad to read with --command gamepad (default: the first one)", Path)
-    parser.option("--seconds S", "run the policy for S seconds (default: until the operator ends it)", common.seconds)
-    parser.option("--excite S", "move a hung robot for identification, without a bundle", common.seconds)
-    parser.option("--seed", "random seed of --excite (default 0)", common.seed, default=0)
+    parser.option("--seconds S", "run the policy for S seconds (default: until the operator ends it)", options.seconds)
+    parser.option("--excite S", "move a hung robot for identification, without a bundle", options.seconds)
+    parser.option("--seed", "random seed of --excite (default 0)", options.seed, default=0)
     parser.option("--log FILE.mcap", "record the flight", Path)
     parser.option(
         "--limit NAME=VALUE", "change a safety limit; looser ones need --i-know; docs/trips.md lists them", many=True

@@ -19,13 +19,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .. import options, sources
 from ..catalogue import MUJOCO
 from . import common
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
     common.add_checkpoint(parser)
     parser.option("--recording FILE.npz", "recording by 'gaitway record' or Isaac Lab's recorder", Path, required=True)
@@ -40,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder, write_text_atomically
 
     Recording.load(args.recording)
-    which = common.settled(args.source, args.checkpoint)
-    bundle = common.bundle_of(args.source, which=which)
+    which = sources.settled(args.source, args.checkpoint)
+    bundle = sources.bundle_of(args.source, which=which)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
     diagnosis = diagnose_bundle(bundle, args.recording)

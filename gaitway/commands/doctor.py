@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..catalogue import AGENTS, COMMANDS, CORE, EXTRAS, OPENGL, WORLDS, Entry, install_line
 from ..outcome import opengl_that_is_asked_for
 from ..runs import provenance
 from ..tables import make_table, show_table
 from ..version import installed_extras, version_line
-from . import common
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +52,7 @@ renderer.render()
 """
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.switch("--all", "list every package, world, agent and command")
     parser.option("--report FILE", "write a text file for a bug report", Path)
     parser.option("--run RUN", "run to include in the report", Path, dest="about")

@@ -26,6 +26,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import options, sources
 from ..catalogue import VLLM, WORLDS
 from . import common
 
@@ -36,16 +37,16 @@ if TYPE_CHECKING:
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
     parser.option("settings key=value", "change a setting, e.g. language.dtype=bfloat16", nargs="*")
     parser.option("--task", "language task or file of texts (default: the run's task)")
-    parser.option("--samples N", "sampled answers per problem (default 0)", common.whole(0, 10**9), default=0)
-    parser.option("--problems", "number of held-out problems (default: all)", common.count)
+    parser.option("--samples N", "sampled answers per problem (default 0)", options.whole(0, 10**9), default=0)
+    parser.option("--problems", "number of held-out problems (default: all)", options.count)
     parser.option(
         "--rollout", "engine that samples the answers", default="transformers", choices=("transformers", "vllm")
     )
-    parser.option("--seed", "random seed of the samples (default 0)", common.seed, default=0)
+    parser.option("--seed", "random seed of the samples (default 0)", options.seed, default=0)
     parser.option("--out DIR", "folder for the page and the numbers (default evaluations/ in the run)", Path)
     parser.option("--name", "name of the page and the numbers (default: the task's)")
     parser.option("--prefill TEXT", "text that every answer starts with", default="")
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     common.require("evaluate", VLLM if args.rollout == "vllm" else WORLDS["language"])
     from ..domains.texts.evaluate_source import evaluate_reward_model, evaluate_source, is_reward_model
 
-    which = common.settled(Path(args.source), args.checkpoint)
+    which = sources.settled(Path(args.source), args.checkpoint)
     if is_reward_model(args.source):
         found = evaluate_reward_model(
             args.source, task=args.task, settings=args.settings, problems=args.problems, which=which

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..catalogue import EXPORT_FORMATS
 from . import common
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN", "run folder", Path)
     parser.option("--out FOLDER", "folder to write", Path, required=True)
     parser.option(
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.estimate and form != "bundle":
         raise UserError(f"--estimate is for bundles: leave it out with --format {form}")
     common.require(f"export --format {form}", EXPORT_FORMATS[form])
-    which = common.settled(args.source, args.checkpoint)
+    which = sources.settled(args.source, args.checkpoint)
     if form == "huggingface":
         from ..domains.texts.models import export_run
 
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     elif form == "rsl-rl":
         return _write_rsl_rl(args.source, args.out, which)
     else:
-        common.export_run(args.source, args.out, dict(args.estimate), which)
+        sources.export_run(args.source, args.out, dict(args.estimate), which)
     print(f"{form}: {args.out}")
     return 0
 

@@ -26,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import options
 from ..catalogue import IDENTIFY, IDENTIFY_NETWORK
 from . import common
 
@@ -40,7 +41,7 @@ REACH = 0.01  # [s], how far a network looks back beyond the delay
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("flight FLIGHT.mcap|LOG|FOLDER", "one flight, a log of another program, or a folder of them", Path)
     parser.option("--robot NAME", "hardware such as unitree-go2, or a robot's name", required=True)
     parser.option("--out params.yaml", "parameter file to write", Path, required=True)
@@ -54,8 +55,8 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     parser.option("--network", "also train an actuator network; needs torch", choices=("mlp", "lstm"))
     common.add_log_options(parser)
-    parser.option("--seed", "random seed of the coarse search (default 0)", common.seed, default=0)
-    parser.option("--threads", "physics threads (default: all cores)", common.whole(0, 4096), default=0)
+    parser.option("--seed", "random seed of the coarse search (default 0)", options.seed, default=0)
+    parser.option("--threads", "physics threads (default: all cores)", options.whole(0, 4096), default=0)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -34,13 +34,14 @@ from pathlib import Path
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..catalogue import EXPORT
 from . import common
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source SOURCE", "folder or file of the policy", Path, nargs="?")
     parser.option("--out BUNDLE", "folder to write", Path)
     parser.option("--describe FILE.yaml", "description of a policy without a reader", Path)
@@ -86,6 +87,6 @@ def run(args: argparse.Namespace) -> int:
     if args.show:
         print(policy.description_text(), end="")
         return 0
-    bundle = common.import_policy(policy, args.out)
+    bundle = sources.import_policy(policy, args.out)
     print(f"next: gaitway validate {bundle}")
     return 0

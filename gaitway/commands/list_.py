@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .. import options
 from ..catalogue import AGENTS, WORLDS, Entry, install_line
 from ..tables import make_table, show_table
-from . import common
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KINDS = ("tasks", "robots", "grounds", "worlds", "agents")
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("kind", "list only these", nargs="?", choices=KINDS)
     parser.switch("--all", "list all, with descriptions")
 

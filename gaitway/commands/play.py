@@ -31,15 +31,16 @@ from pathlib import Path
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..backends.table import BACKENDS, backend, with_options
 from ..catalogue import WORLDS
 from . import common
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run folder or bundle", Path)
     parser.option("--video FILE.mp4", "write a film instead of serving a page", Path)
-    parser.option("--seconds", "length (default: 20 for films, until Ctrl-C in a viewer)", common.seconds)
+    parser.option("--seconds", "length (default: 20 for films, until Ctrl-C in a viewer)", options.seconds)
     common.add_page(parser)
     parser.option("--model robot.xml", "bundles only: another MJCF of the same robot", Path)
     common.add_terrain(parser)
@@ -53,7 +54,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    args.checkpoint = common.settled(args.source, args.checkpoint)
+    args.checkpoint = sources.settled(args.source, args.checkpoint)
     if args.world is not None:
         return _elsewhere(args)
     for world, simulator in with_options().items():
@@ -78,7 +79,7 @@ def _elsewhere(args: argparse.Namespace) -> int:
     """Play in the simulator that is asked for."""
     from ..view.shows import is_filmed
 
-    kind = common.run_or_bundle(args.source)
+    kind = sources.run_or_bundle(args.source)
     title = BACKENDS[args.world].title
     if args.terrain is not None:
         raise UserError(f"--terrain is for MuJoCo: leave out --world {args.world}")

@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import options
 from ..catalogue import SIGNING
 from . import common
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source SOURCE", "hf:OWNER/NAME, https://... or file:path")
     parser.option("--out FOLDER", "folder of the bundle (default: in the user's data folder)", Path)
     about = "keep only a bundle signed by this key, or one of this folder's; repeatable"

@@ -20,13 +20,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import common
+from .. import options
 from .pull import summary
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("bundle BUNDLE", "folder of the bundle", Path)
     parser.option("destination DESTINATION", "hf:OWNER/NAME or file:path")
     parser.switch("--without-verdict", "publish a bundle without a verdict")

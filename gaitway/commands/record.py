@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..backends.table import BACKENDS, backend, engines, with_options
 from ..catalogue import MUJOCO, WORLDS
 from . import common
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run folder or bundle", Path)
     parser.option("--out FILE.npz", "file to write", Path, required=True)
-    parser.option("--seconds", "length (default 10)", common.number(0.4, 600.0), default=10.0)
-    parser.option("--envs", "robots at once (default 8)", common.whole(1, 4096), default=8)
-    parser.option("--seed", "seed of commands, resets and noise (default 0)", common.seed, default=0)
+    parser.option("--seconds", "length (default 10)", options.number(0.4, 600.0), default=10.0)
+    parser.option("--envs", "robots at once (default 8)", options.whole(1, 4096), default=8)
+    parser.option("--seed", "seed of commands, resets and noise (default 0)", options.seed, default=0)
     parser.option("--model robot.xml", "bundles in MuJoCo only: another MJCF of the same robot", Path)
     parser.option("--world", "record it in Isaac Lab (default: in MuJoCo)", choices=tuple(with_options()))
     parser.option("--physics", "engine in Isaac Lab (default: that of the training)", choices=tuple(engines()))
@@ -46,7 +47,7 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    kind = common.run_or_bundle(args.source)
+    kind = sources.run_or_bundle(args.source)
     if args.out.suffix != ".npz":
         raise UserError(f"--out {args.out}: a recording is an .npz file")
     from ..runs.files import make_folder
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     make_folder(args.out.absolute().parent)
     if args.model is not None and (kind == "run" or args.world is not None):
         raise UserError("--model is another robot for a bundle in MuJoCo: leave it out, or record the bundle there")
-    args.checkpoint = common.settled(args.source, args.checkpoint)
+    args.checkpoint = sources.settled(args.source, args.checkpoint)
     if args.world is not None:
         common.require(f"recording in {BACKENDS[args.world].title}", WORLDS[args.world])
         recording = backend(args.world).record_rollout(args)

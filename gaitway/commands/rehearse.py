@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import options, sources
 from ..catalogue import MUJOCO, REHEARSE_DDS
 from . import common
 
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|BUNDLE", "run (exported first) or bundle", Path)
     common.add_checkpoint(parser)
     parser.option("--robot NAME", "hardware, such as unitree-go2", required=True)
     parser.option(
-        "--minutes", "length of the nominal walk (default 10)", common.number(0.0, 1440.0, above=True), default=10.0
+        "--minutes", "length of the nominal walk (default 10)", options.number(0.0, 1440.0, above=True), default=10.0
     )
-    parser.option("--loss", "share of messages lost, each way (default 0.01)", common.number(0.0, 1.0), default=0.01)
+    parser.option("--loss", "share of messages lost, each way (default 0.01)", options.number(0.0, 1.0), default=0.01)
     parser.option(
-        "--jitter", "largest random delay of a message [s] (default 0.005)", common.number(0.0, 1.0), default=0.005
+        "--jitter", "largest random delay of a message [s] (default 0.005)", options.number(0.0, 1.0), default=0.005
     )
-    parser.option("--seed", "random seed of loss and jitter (default 0)", common.seed, default=0)
+    parser.option("--seed", "random seed of loss and jitter (default 0)", options.seed, default=0)
     parser.option("--model robot.xml", "another MJCF of the same robot, for the twin", Path)
     common.add_terrain(parser)
     parser.switch("--quick", "run one minute and a part of the trials, for a first look")
@@ -63,8 +64,8 @@ def add_options(parser: common.Parser) -> None:
         default=True,
         help="also run real processes over DDS on the loopback interface (default)",
     )
-    parser.option("--domain N", "DDS domain of the processes (default: a free one)", common.domain)
-    parser.option("--jobs", "processes at the same time (default: one per core)", common.whole(0, 4096), default=0)
+    parser.option("--domain N", "DDS domain of the processes (default: a free one)", options.domain)
+    parser.option("--jobs", "processes at the same time (default: one per core)", options.whole(0, 4096), default=0)
     parser.option("--report DIR", "folder of the report (default rehearsal/ beside the bundle)", Path)
 
 
@@ -96,8 +97,8 @@ def _run(args: argparse.Namespace) -> int:
         ground=common.ground_of(args),
     )
     hardware = hardware_of(args.robot)
-    which = common.settled(args.source, args.checkpoint)
-    bundle = common.bundle_of(args.source, which=which)
+    which = sources.settled(args.source, args.checkpoint)
+    bundle = sources.bundle_of(args.source, which=which)
     report = args.report or bundle.resolve().parent / "rehearsal"
     make_folder(report)
     rehearsal, trace = rehearse_bundle(

@@ -27,11 +27,12 @@ from pathlib import Path
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..catalogue import FLIGHT, MUJOCO, PLAY
 from . import common
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("flight FLIGHT.mcap|LOG", "a recorded flight, or a log of another program", Path)
     parser.option("--robot NAME", "robot of a log, hardware such as unitree-go2, or a robot's name")
     common.add_log_options(parser)
@@ -42,7 +43,7 @@ def add_options(parser: common.Parser) -> None:
     parser.option("--video FILE.mp4", "film the motion; needs no display", Path)
     parser.switch("--viewer", "play it in a web browser")
     common.add_page(parser, "viewer's page")
-    parser.option("--seconds S", "serve the viewer for S seconds (default: until Ctrl-C)", common.seconds)
+    parser.option("--seconds S", "serve the viewer for S seconds (default: until Ctrl-C)", options.seconds)
     parser.option("--recover OUT.mcap", "write everything readable to a new, complete file", Path)
 
 
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             from gaitway_tasks.robots.parameters_file import load_parameters
 
             parameters = load_parameters(args.parameters, flight.robot)
-        bundle = common.bundle_of(args.against)
+        bundle = sources.bundle_of(args.against)
         comparison = compare(flight, bundle, hung=args.hung, parameters=parameters, say=print)
         print(comparison.text(flight))
     # A robot that Gaitway does not know has plots all the same, but no body to be shown.

@@ -14,13 +14,14 @@ import argparse
 import shlex
 from pathlib import Path
 
+from .. import options
 from ..catalogue import COMPARE
 from . import common
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("runs RUN", "run folders", Path, nargs="+")
     parser.option("--html FILE", "page to write; it loads nothing from the network", Path, required=True)
     common.add_trust(parser)

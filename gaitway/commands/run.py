@@ -24,16 +24,17 @@ import argparse
 import sys
 from pathlib import Path
 
+from .. import options, sources
 from ..catalogue import FLIGHT, MUJOCO
 from . import common
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("bundle BUNDLE|POLICY", "bundle or foreign policy (imported first)", Path)
     parser.option("--robot NAME", "robot, if a foreign policy does not name it")
     parser.switch("--sim", "run in a MuJoCo simulation (the default)")
     parser.option("--world", argparse.SUPPRESS, choices=("twin",))  # how --sim was once written
-    parser.option("--seconds", "length of the policy's part (default 20)", common.seconds, default=20.0)
+    parser.option("--seconds", "length of the policy's part (default 20)", options.seconds, default=20.0)
     parser.option("--command VX,VY,YAW", "command, or a script 't:vx,vy,yaw;...'", dest="velocity")
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     common.add_terrain(parser)
@@ -56,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.log is not None:
         common.require("recording a flight", FLIGHT)
     bundle = args.bundle
-    if args.robot is not None or (bundle.exists() and not common.is_bundle(bundle)):
-        bundle = common.bundle_of(bundle, args.robot)
+    if args.robot is not None or (bundle.exists() and not sources.is_bundle(bundle)):
+        bundle = sources.bundle_of(bundle, args.robot)
     verify_files(bundle)
     for path in filter(None, (args.video, args.log)):
         make_folder(path.absolute().parent)

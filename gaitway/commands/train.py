@@ -57,17 +57,18 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..backends.table import BACKENDS, backend, engines
 from . import common
 
 if TYPE_CHECKING:
-    from ..training.start import Order
+    from ..start import Order
 
 
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option(
         "task",
         "robot task (also MODULE:OBJECT, or the folder of 'gaitway adopt'), language task or file of "
@@ -85,8 +86,8 @@ def add_options(parser: common.Parser) -> None:
     )
     parser.option("--config FILE", "YAML file of settings", Path)
     parser.option("--parameters FILE", "params.yaml from 'gaitway identify': train on this identified robot", Path)
-    parser.option("--seed", "random seed (default 0)", common.seed)
-    parser.option("--seeds N", "train N runs in turn, with seeds from --seed", common.count)
+    parser.option("--seed", "random seed (default 0)", options.seed)
+    parser.option("--seeds N", "train N runs in turn, with seeds from --seed", options.count)
     parser.option(
         "--until end|good",
         "end of the training: total_steps (end, the default), or a policy that passes examination and suite (good)",
@@ -112,8 +113,8 @@ def add_options(parser: common.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..start import begin
     from ..training import processes
-    from ..training.start import begin
 
     processes.check(args.distributed)
     simulator = backend(args.world) if args.world in BACKENDS else None
@@ -139,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
 def order_of(args: argparse.Namespace) -> Order:
     """The training that the command line asks for."""
     from ..domains.table import DOMAINS
-    from ..training.start import Order
+    from ..start import Order
 
     same = {f.name: getattr(args, f.name) for f in fields(Order) if f.name not in ("settings", "options")}
     also = [] if args.until is None else [f"until={args.until}"]

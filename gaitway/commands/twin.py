@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
+from .. import options
 from ..catalogue import PLAY, WIRE_TWIN
 from . import common
 
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
     from gaitway_sim2real.digital_twin.twin import Twin
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("robot ROBOT", "robot to simulate: unitree-go2, unitree-h1, unitree-g1, ... or ros2")
     parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
     parser.option("--interface", "network interface (default lo)", default="lo")
-    parser.option("--domain", "DDS domain (default 1; real robots are on 0)", common.domain, default=1)
+    parser.option("--domain", "DDS domain (default 1; real robots are on 0)", options.domain, default=1)
     parser.option("--model robot.xml", "another MJCF of the same robot", Path)
     common.add_terrain(parser)
     base = parser.add_mutually_exclusive_group()
@@ -52,8 +53,8 @@ def add_options(parser: common.Parser) -> None:
     parser.switch("--no-own-controller", "obey commands at once, without the robot's own controller and services")
     parser.option("--quirk NAME=VALUE|FILE.yaml", "add an imperfection, or a file of them", many=True)
     parser.option("--fault TIME:NAME[:JOINT]", "provoke a fault [s after the start]", many=True)
-    parser.option("--seed", "random seed (default 0)", common.seed, default=0)
-    parser.option("--seconds S", "serve for S seconds (default: until Ctrl-C)", common.seconds)
+    parser.option("--seed", "random seed (default 0)", options.seed, default=0)
+    parser.option("--seconds S", "serve for S seconds (default: until Ctrl-C)", options.seconds)
     parser.switch("--viewer", "show it in a web browser, with buttons for faults")
     common.add_page(parser, "viewer's page")
 

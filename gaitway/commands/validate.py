@@ -54,6 +54,7 @@ from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
+from .. import options, sources
 from ..backends.table import backend, engines
 from ..catalogue import MUJOCO, SIGNING
 from . import common
@@ -66,7 +67,7 @@ ALL = "all"
 WORKS_ON = True
 
 
-def add_options(parser: common.Parser) -> None:
+def add_options(parser: options.Parser) -> None:
     parser.option("source RUN|BUNDLE|POLICY", "run (exported first), bundle, or foreign policy (imported first)", Path)
     parser.option(
         "--checkpoint WHICH",
@@ -83,11 +84,11 @@ def add_options(parser: common.Parser) -> None:
         backend(world).add_engine_options(parser)
     parser.option("--json FILE", "also write the verdict as JSON", Path)
     parser.option("--report DIR", "folder for the report (default validation/ beside the bundle)", Path)
-    parser.option("--seed", "random seed of the scenarios (default 0)", common.seed, default=0)
+    parser.option("--seed", "random seed of the scenarios (default 0)", options.seed, default=0)
     parser.option(
         "--seeds N",
         "run seeds --seed to --seed + N - 1 and judge their robots together (default 1)",
-        common.whole(1, 100),
+        options.whole(1, 100),
         default=1,
     )
     parser.option("--sign KEY", "sign the bundle with this Ed25519 key if it passes", Path)
@@ -107,8 +108,8 @@ def run(args: argparse.Namespace) -> int:
         return _several(args, others)
     if args.json is not None:
         make_folder(args.json.absolute().parent)
-    which = common.settled(args.source, next(iter(args.checkpoint), None))
-    bundle = common.bundle_of(args.source, args.robot, which)
+    which = sources.settled(args.source, next(iter(args.checkpoint), None))
+    bundle = sources.bundle_of(args.source, args.robot, which)
 
     def told(bundle: Path, judged: Path, verdict: Verdict) -> None:
         if args.json is not None:
@@ -136,7 +137,7 @@ def _several(args: argparse.Namespace, others: list[Any]) -> int:
     alone = ("robot", "json", "report", "sign")
     if given := [name for name in alone if getattr(args, name) is not None]:
         raise UserError(f"--{given[0]} is for one checkpoint: leave it out, or name one")
-    common.refuse_checkpoint(args.source, args.checkpoint[0])
+    sources.refuse_checkpoint(args.source, args.checkpoint[0])
     from .. import api
     from ..runs.choice import VALIDATED
     from ..tables import show_table

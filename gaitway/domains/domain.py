@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 Config = Any
-"""A :class:`gaitway.config.train_config.TrainConfig`, which knows this module."""
+"""A :class:`gaitway.train_config.TrainConfig`, which knows this module."""
 
 
 class Plays(ABC):
@@ -85,7 +85,7 @@ class Domain(ABC):
     has_presets: ClassVar[bool] = False
     usual_agent: ClassVar[str] = "ppo"
     settings: ClassVar[tuple[str, ...]] = ()
-    """Fields of :class:`gaitway.config.train_config.TrainConfig` that its tasks need and most others must not have."""
+    """Fields of :class:`gaitway.train_config.TrainConfig` that its tasks need and most others must not have."""
     formats: ClassVar[tuple[str, ...]] = ("bundle", "rsl-rl")
     """Formats in which ``gaitway export`` can write its runs, the usual one first."""
     watched: ClassVar[str] = "film"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
+    from ..train_config import TrainConfig
     from ..training.evaluator import Evaluator
 
 PROCESS_SEEDS = 1_000

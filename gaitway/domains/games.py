@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gaitway_ale import AtariTask
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
     from .domain import Frame
 
 FPS, SCALE = 15, 5  # sixty frames a second, every fourth of which is seen

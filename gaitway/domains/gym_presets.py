@@ -51,7 +51,7 @@ COMMON: dict[str, Any] = {"num_envs": 8, "checkpoint_interval": 50}
 
 
 def gym_settings(task: GymTask, agent: str, default: Any) -> dict[str, Any]:
-    """Fields of :class:`gaitway.config.train_config.TrainConfig` for ``agent``, whose own settings are ``default``."""
+    """Fields of :class:`gaitway.train_config.TrainConfig` for ``agent``, whose own settings are ``default``."""
     robot = task.name in MUJOCO or task.env_id.endswith(("-v4", "-v5"))
     steps = OFF_POLICY_STEPS if isinstance(default, DQNConfig | SACConfig) else STEPS
     settings = {"total_steps": steps.get(task.name, 1_000_000), "evaluation_episodes": 100, "num_threads": 1}

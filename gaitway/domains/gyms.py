@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gaitway_gymnasium import GymTask
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
     from .domain import Frame
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
     from torch import nn
 
-    from ..config.train_config import TrainConfig
     from ..runs.folder import RunFolder
+    from ..train_config import TrainConfig
     from ..training.evaluator import Evaluator
     from ..training.tracking import RobotMeasures
 
@@ -163,7 +163,8 @@ class Robots(Environments):
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS
-        from gaitway_sim2real.trial.examination import suite_of_task
+        from gaitway_sim2real.bundle.contracts import exportable
+        from gaitway_tasks.commands import check_suite
 
         if not config.task.ground.flat:
             raise ConfigError(
@@ -176,7 +177,8 @@ class Robots(Environments):
                 "examined; use --agent ppo or leave --until out"
             )
         try:
-            suite_of_task(_estimating(config.task))
+            exportable(_estimating(config.task))
+            check_suite(config.task)
         except UserError as error:
             raise ConfigError(f"until={config.until}: {error}") from None
 

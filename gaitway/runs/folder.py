@@ -26,8 +26,8 @@ from gaitway_files.writing import open_to_append
 
 from ..config.moved import as_now
 from ..config.overrides import CONFIG_FILE, changes, read_tree
-from ..config.train_config import TrainConfig, dump, load
 from ..errors import RunError
+from ..train_config import TrainConfig, dump, load
 from . import provenance
 from .files import NoSpace, disk_error, make_folder, write_tensors_atomically, write_text_atomically
 from .lock import LOCK, RunLock

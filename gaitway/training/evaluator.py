@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Trainer
     from gymnasium.vector import VectorEnv
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 RECENT = 100
 """Episodes whose mean return is shown while training."""

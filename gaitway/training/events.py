@@ -24,7 +24,7 @@ from ..runs.folder import RunFolder
 from ..runs.rows import RunWarning
 
 if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 Row = Mapping[str, Any]
 LOGGERS = "loggers"

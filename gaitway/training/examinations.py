@@ -15,7 +15,7 @@ from .progress import about
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 GOOD = "good"
 """Recorded reason of a training that ended by a policy that passed the suite; others end by ``total_steps``."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
     from torch import nn
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 
 def load_state(run: RunFolder, which: Which = None) -> tuple[dict[str, Any], Path]:

@@ -28,7 +28,7 @@ from .progress import make_progress
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
 
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
     from .evaluator import Evaluator
 
 

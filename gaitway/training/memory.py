@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 LEARNT = 16  # bytes of a parameter: itself, its gradient and Adam's two moments
 STEP = 16  # bytes of a step beside its observation: action, reward, value, log-probability

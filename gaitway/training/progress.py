@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from ..terminal import in_notebook, overwrite, rewrites
 
 if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
+    from ..train_config import TrainConfig
 
 LINE_INTERVAL_S = 10.0
 DRAW_INTERVAL_S = 0.2  # between the states of a line on a terminal

@@ -176,6 +176,25 @@ class HardwareInterface(RobotInterface, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One step of a policy. ``time`` is when its signals were handed over [s], on the robot's clock."""
+
+    time: float
+    command: tuple[float, ...]
+    state: Array
+    """The policy's memory before the step."""
+    action: Array
+    estimates: Mapping[str, Array]
+    """Estimates of the policy, by the name of the output."""
+    targets: Array
+    """[rad], robot's order, (J,); empty if ``refused``."""
+    compute_us: float
+    """Time from the signals to the targets [us]."""
+    refused: str | None = None
+    """Reason why signals or outputs made no sense."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SafeStop:
     """Safe stop of a robot whose controller cannot stop it: plain data that a guardian process gets as JSON.

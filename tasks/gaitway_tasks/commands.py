@@ -129,6 +129,16 @@ def is_velocity(command: Command) -> bool:
     return tuple(command.ranges()) == TWIST
 
 
+def check_suite(task: Any) -> None:
+    """Raise :class:`UserError` if no suite judges the policies of ``task``."""
+    _, command = steering(task)
+    if not (command.suite or is_velocity(command)):
+        raise UserError(
+            f"{task.name} follows {', '.join(command.ranges())}, and no suite judges it: give its command a suite, "
+            f"{type(command).__name__}.suite = 'module:SUITE' (docs/your_task.md)"
+        )
+
+
 def velocity_steering(task: Any) -> tuple[str, Command]:
     """:func:`steering`, for what is about planar velocities."""
     name, command = steering(task)

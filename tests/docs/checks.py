@@ -17,9 +17,9 @@ from gaitway_sim2real.hardware import ROS2, hardware_of
 
 from gaitway import cli
 from gaitway.commands.train import order_of
-from gaitway.config.train_config import resolve
 from gaitway.domains.table import domain_of, find_task, worlds_of
-from gaitway.training.start import preset_of, settings_of
+from gaitway.start import preset_of, settings_of
+from gaitway.train_config import resolve
 
 from .pages import ROOT, Command
 

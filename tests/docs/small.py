@@ -13,7 +13,7 @@ from gaitway_tasks.robots.anymal_c import ANYMAL_C
 from language_runs import MODEL, PROBLEMS
 
 from gaitway import cli
-from gaitway.config.train_config import TrainConfig
+from gaitway.train_config import TrainConfig
 
 from .checks import resolved
 from .pages import Command

@@ -82,7 +82,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(given, message, tmp_pa
 
 def test_what_is_given_in_python_is_what_would_be_typed(tmp_path):
     from gaitway.api import _typed
-    from gaitway.config.train_config import resolve
+    from gaitway.train_config import resolve
 
     given = {"agent.optimizer.learning_rate": np.float64(1e-5), "evaluation_episodes": 0, "agent.scale_rewards": True}
     config = resolve("cartpole", overrides=_typed(given))

@@ -18,9 +18,9 @@ from gaitway_tasks.symmetry import mirror_group
 from quiet import quiet_task
 
 from gaitway.cli import main
-from gaitway.config.train_config import load, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
+from gaitway.train_config import load, resolve
 
 FLAT = "velocity-flat-go2-blind"
 SMALL = ["num_envs=2", "agent.num_steps=4", "agent.optimizer.minibatches=1", "num_threads=1"]

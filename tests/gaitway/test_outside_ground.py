@@ -27,9 +27,9 @@ from tree import TESTS
 
 from gaitway.cli import main
 from gaitway.config.overrides import read_settings
-from gaitway.config.train_config import load
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
+from gaitway.train_config import load
 
 STEP = Step(start=2.0, end=4.0, rise=0.1)
 ALL = torch.arange(3)

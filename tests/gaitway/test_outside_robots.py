@@ -16,9 +16,9 @@ from gaitway_tasks.robots import ROBOTS, RobotDescription, RobotError, RobotTask
 from tree import ROOT
 
 from gaitway.cli import main
-from gaitway.config.train_config import load, resolve
 from gaitway.domains import robot_presets
 from gaitway.errors import ConfigError
+from gaitway.train_config import load, resolve
 
 EXAMPLE = ROOT / "docs/examples/pony"
 SMALL = [

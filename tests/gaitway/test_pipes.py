@@ -68,7 +68,7 @@ def test_a_broken_pipe_of_the_work_is_an_error_of_the_work(tmp_path, monkeypatch
     def lost(*_: object) -> int:
         raise BrokenPipeError(errno.EPIPE, "a process of the training ended")
 
-    monkeypatch.setattr("gaitway.training.start.begin", lost)
+    monkeypatch.setattr("gaitway.start.begin", lost)
     assert main(["train", "cartpole", "--out", str(tmp_path / "run")]) != 0
 
 

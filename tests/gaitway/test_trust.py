@@ -14,10 +14,10 @@ from gaitway_files.trust import TrustError, trust
 from gaitway import bench
 from gaitway.cli import main
 from gaitway.commands import list_
-from gaitway.config.train_config import dump, load, merge, resolve
 from gaitway.domains.table import find_task
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
+from gaitway.train_config import dump, load, merge, resolve
 
 pytestmark = pytest.mark.hostile("untrusted files")
 MODULE = """

@@ -13,7 +13,7 @@ from gaitway_tasks.spec import Task
 from once import exported_once
 from torch import nn
 
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 
 
 def estimating() -> tuple[Task, nn.Module]:

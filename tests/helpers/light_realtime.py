@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from gaitway_onboard.control import realtime
+from gaitway_onboard import realtime
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ from .rewards import reward_model, reward_of_run
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
 
-    from ...config.train_config import TrainConfig
+    from ...train_config import TrainConfig
 
 PROBES = 4
 """Prompts on which an engine is compared with the model."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
     from gaitway_tasks.language.spec import LanguageTask
 
-    from ...config.train_config import TrainConfig
     from ...runs.folder import RunFolder
+    from ...train_config import TrainConfig
     from ...training.evaluator import Evaluator
 
 

@@ -18,11 +18,11 @@ from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import Tensor
 
 from ...config.overrides import trust_settings
-from ...config.train_config import merge, resolve
 from ...errors import ConfigError
 from ...runs.choice import Which
 from ...runs.files import make_folder, refuse_links, write_text_atomically
 from ...runs.folder import is_run
+from ...train_config import merge, resolve
 from ..table import find_task
 from .build import checked_engine, text_world
 from .data import fitting, make_conversation
@@ -33,7 +33,7 @@ from .ranking import rank
 from .statistics import Measure
 
 if TYPE_CHECKING:
-    from ...config.train_config import TrainConfig
+    from ...train_config import TrainConfig
 
 
 def evaluate_source(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from gaitway_tasks.language.spec import Row
 
-    from ...config.train_config import TrainConfig
     from ...runs.folder import RunFolder
+    from ...train_config import TrainConfig
 
 ANSWERS = "answers"
 """Folder of a run with a page of answers for each evaluation."""

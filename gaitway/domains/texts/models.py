@@ -25,7 +25,7 @@ from .devices import find_device, usual_dtype
 if TYPE_CHECKING:
     from torch import nn
 
-    from ...config.train_config import TrainConfig
+    from ...train_config import TrainConfig
 
 START = "start"
 """Folder of a run with the model that it began with, where that is no folder or hub id of the user's."""

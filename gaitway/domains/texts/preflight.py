@@ -37,7 +37,7 @@ from .devices import find_device, let_memory_grow, usual_dtype
 from .models import START, language_run, tokenizer_of
 
 if TYPE_CHECKING:
-    from ...config.train_config import TrainConfig
+    from ...train_config import TrainConfig
 
 LOOK = 256
 """Rows of an endless source that are looked at."""

@@ -24,7 +24,7 @@ from gaitway_files.hardware import Hardware
 from ..bundle.contract import Contract
 from ..estimation.estimator import Estimator
 from ..flight.log import FlightLog
-from ..interface import Array, Signals
+from ..interface import Array, Decision, Signals
 from ..safety.checks import ALWAYS_FATAL, SafetyFilter
 from ..safety.clamp import Command
 from ..safety.fault import Fault
@@ -32,7 +32,7 @@ from ..safety.gains import standing_gains, walking_gains
 from ..safety.limits import SafetyLimits
 from ..safety.support import Support
 from .commands import CommandSource, follow
-from .executor import Decision, Executor
+from .executor import Executor
 
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..bundle.contract import Contract
 from ..bundle.policy import SignalError
-from ..interface import Array, Signals
+from ..interface import Decision, Signals
 
 
 class Policy(Protocol):
@@ -32,25 +31,6 @@ class Policy(Protocol):
     def estimates(self) -> Mapping[str, NDArray[np.float32]]: ...
 
     def step(self, signals: Signals, command: tuple[float, ...]) -> NDArray[np.float32]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One step of a policy. ``time`` is when its signals were handed over [s], on the robot's clock."""
-
-    time: float
-    command: tuple[float, ...]
-    state: Array
-    """The policy's memory before the step."""
-    action: Array
-    estimates: Mapping[str, Array]
-    """Estimates of the policy, by the name of the output."""
-    targets: Array
-    """[rad], robot's order, (J,); empty if ``refused``."""
-    compute_us: float
-    """Time from the signals to the targets [us]."""
-    refused: str | None = None
-    """Reason why signals or outputs made no sense."""
 
 
 class Executor(Protocol):

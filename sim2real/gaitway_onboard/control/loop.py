@@ -17,11 +17,11 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from ..interface import RobotInterface, Signals
+from ..realtime import Timing
 from ..safety.clamp import Command
 from .commands import CommandSource
 from .controller import Controller, Mode, Options
 from .executor import Executor, InlineExecutor, Policy
-from .realtime import Timing
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

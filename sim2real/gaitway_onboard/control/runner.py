@@ -16,13 +16,13 @@ from typing import Protocol, Unpack
 
 import numpy as np
 
-from ..interface import HardwareInterface, Signals
+from ..interface import Decision, HardwareInterface, Signals
+from ..realtime import PRIORITY, Stopwatch, prioritise, realtime
 from ..safety.guardian import Guardian
 from .commands import CommandSource
 from .controller import Controller, Options, Request
-from .executor import Decision, Policy, decide
+from .executor import Policy, decide
 from .loop import Loop, LoopReport, report, stop_signals
-from .realtime import PRIORITY, Stopwatch, prioritise, realtime
 
 
 class Operator(Protocol):

@@ -28,7 +28,7 @@ from .messages import (
 )
 
 if TYPE_CHECKING:
-    from ..control.executor import Decision
+    from ..interface import Decision
 
 
 class Sink(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..interface import Array, Signals
 
 if TYPE_CHECKING:  # the recorder's own process needs no policy
-    from ..control.executor import Decision
+    from ..interface import Decision
 
 
 class FlightLog:

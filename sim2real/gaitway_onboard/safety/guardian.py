@@ -24,8 +24,8 @@ from typing import Any
 
 from gaitway_files.errors import NotDone
 
-from ..control.realtime import prioritise
 from ..interface import SafeStop, StopSender, load_function
+from ..realtime import prioritise
 
 SILENCE = 0.1
 """Silence of the controller after which it counts as hung [s]."""

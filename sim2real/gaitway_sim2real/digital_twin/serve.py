@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gaitway_onboard.control.realtime import prioritised
+from gaitway_onboard.realtime import prioritised
 from gaitway_onboard.wire.bus import Bus
 
 from .twin import Twin

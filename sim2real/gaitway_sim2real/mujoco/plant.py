@@ -18,7 +18,6 @@ from gaitway_onboard.rotation import quat_from_axis, quat_mul
 from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots.mjcf import ModelError, ground_geoms, set_actuators
 
-from ..bundle.laws import actuator_laws
 from .alignment import align_base
 from .feet import (
     FORCE,
@@ -34,6 +33,7 @@ from .feet import (
     named_shapes,
     place_soles,
 )
+from .laws import actuator_laws
 from .limbs import Arm, add_hand_sensors, find_arms, hand_links, hands
 from .model import (
     RobotModel,

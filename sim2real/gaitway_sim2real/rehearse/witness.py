@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.log import FlightLog
-from gaitway_onboard.interface import Array
+from gaitway_onboard.interface import Array, Decision
 
 MOVED = 1e-3
 """[rad]"""

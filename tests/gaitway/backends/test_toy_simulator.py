@@ -20,7 +20,7 @@ from gaitway import catalogue
 from gaitway.backends.backend import Backend
 from gaitway.backends.table import BACKENDS, Row
 from gaitway.cli import main
-from gaitway.config.train_config import SIMULATORS
+from gaitway.train_config import SIMULATORS
 
 TASK = "velocity-flat-anymal-c-blind"
 

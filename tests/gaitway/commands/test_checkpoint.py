@@ -20,9 +20,9 @@ from scripted_examinations import SMALL, outcomes
 
 import gaitway
 from gaitway.cli import main
-from gaitway.commands.common import digest
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import RunWarning
+from gaitway.sources import digest
 from gaitway.training.load import load_actor
 from gaitway.view.walkers import WorldWalker
 

@@ -38,6 +38,6 @@ def test_what_is_wrong_with_a_package_is_said_in_one_line(package, tmp_path, cap
     code, _, err = ours(["run", bundle, "--robot", "anymal-c"], capsys)
     assert code == 2 and "--robot anymal-c" in err and "leave --robot out" in err
     gone = catalogue.Entry(summary="", modules=("leapp_that_is_not_there",), extras=("train", "mujoco", "leapp"))
-    monkeypatch.setattr("gaitway.commands.common.LEAPP", gone)
+    monkeypatch.setattr("gaitway.sources.LEAPP", gone)
     code, _, err = ours(["validate", package], capsys)
     assert code == 2 and "pip install 'gaitway[train,mujoco,leapp]'" in err

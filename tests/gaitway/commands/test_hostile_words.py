@@ -17,12 +17,12 @@ from gaitway_onboard.control.console import Console
 from gaitway_tasks.language.remote import load_reward
 
 from gaitway import cli
-from gaitway.config.train_config import config_from_tree, resolve
 from gaitway.config.tree import to_tree
 from gaitway.errors import ConfigError
 from gaitway.outcome import BUG, NOT_DONE, WRONG_INPUT, outcome
 from gaitway.runs.folder import RUN_FORMAT
 from gaitway.terminal import console, guarded, overwrite
+from gaitway.train_config import config_from_tree, resolve
 from gaitway.training import memory
 
 pytestmark = pytest.mark.hostile("command line")

@@ -13,8 +13,8 @@ from gaitway_tasks.terrain import COURSES
 
 from gaitway.catalogue import AGENTS, WORLDS
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.runs.folder import RunFolder
+from gaitway.train_config import resolve
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])

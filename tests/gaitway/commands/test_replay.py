@@ -9,10 +9,9 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
-from gaitway_onboard.interface import Signals
+from gaitway_onboard.interface import Decision, Signals
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters

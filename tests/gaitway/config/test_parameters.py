@@ -15,8 +15,8 @@ from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 
 from gaitway.cli import main
-from gaitway.commands.common import export_run
 from gaitway.runs.folder import RunFolder
+from gaitway.sources import export_run
 
 TASK = "velocity-flat-go2-blind"
 SMALL = [

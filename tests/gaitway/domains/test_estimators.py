@@ -3,7 +3,7 @@
 import pytest
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 
 BLIND = "velocity-flat-anymal-c-blind"
 CLOCK = "task.observations.policy.terms.gait_phase.params.period"

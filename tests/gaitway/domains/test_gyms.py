@@ -11,11 +11,11 @@ from gaitway_ale import AtariTask
 from gaitway_gymnasium import GymTask
 
 from gaitway.cli import main
-from gaitway.config.train_config import dump, load, resolve
 from gaitway.domains.table import find_task
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import dump, load, resolve
 from gaitway.training.load import trainer_of
 
 SMALL = ["evaluation_episodes=3", "checkpoint_interval=1000"]

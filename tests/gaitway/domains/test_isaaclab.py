@@ -19,12 +19,12 @@ from isaac_like import IsaacLike
 
 from gaitway.backends.isaaclab_player import walk_policy
 from gaitway.cli import main
-from gaitway.commands.common import export_run
 from gaitway.config import train_config as configuration
-from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.domains.robots import in_mujoco
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
+from gaitway.sources import export_run
+from gaitway.train_config import TrainConfig, resolve
 from gaitway.training.load import load_actor
 from gaitway.training.loop import tensor_cores
 from gaitway.view.walkers import WorldWalker

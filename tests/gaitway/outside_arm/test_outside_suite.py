@@ -24,7 +24,7 @@ from gaitway_sim2real.trial.suites import NoSuite, suite_of
 from torch import nn
 
 from gaitway.cli import main
-from gaitway.config.train_config import ConfigError, resolve
+from gaitway.train_config import ConfigError, resolve
 
 TASK = "reacher.tasks:REACH"
 

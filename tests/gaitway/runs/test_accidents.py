@@ -15,13 +15,13 @@ import pytest
 import torch
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.errors import RunError
 from gaitway.runs import folder as runs
 from gaitway.runs import lock as run_lock
 from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.lock import RunLock
 from gaitway.runs.rows import RunWarning, parse_rows, read_rows
+from gaitway.train_config import resolve
 from gaitway.training import loop as training
 from gaitway.training.load import load_state, trainer_of
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from gaitway_files.errors import UserError
 
-from gaitway.config.train_config import resolve
 from gaitway.errors import RunError
 from gaitway.runs.choice import best, note, read_which, settle, several
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import RunWarning
+from gaitway.train_config import resolve
 
 
 @pytest.mark.parametrize("text", ["2000000", "2_000_000", "2,000,000", "2.0e6", "2e+6", "2M", "2000k", 2_000_000, 2e6])

@@ -10,13 +10,13 @@ import pytest
 import torch
 from gaitway_files import writing
 
-from gaitway.config.train_config import TrainConfig, merge, resolve
 from gaitway.domains.robots import Robots
 from gaitway.errors import ConfigError, RunError
 from gaitway.runs import files
 from gaitway.runs import folder as runs
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import RunWarning, read_rows
+from gaitway.train_config import TrainConfig, merge, resolve
 from gaitway.training import loop as training
 from gaitway.training.interrupt import stop_requests
 from gaitway.training.load import load_actor

@@ -15,10 +15,10 @@ from scripted_examinations import SMALL
 from stopping import KillAfter, final_state
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import resolve
 from gaitway.training import loop as training
 
 BLIND = "velocity-flat-anymal-c-blind"

@@ -8,8 +8,8 @@ from gaitway_mujoco import make_env
 from quiet import quiet_task
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import resolve
 from gaitway.training.tracking import RobotMeasures
 
 BLIND = "velocity-flat-anymal-c-blind"

@@ -20,15 +20,15 @@ from stopping import KillAfter, final_state
 from tree import IMPORTABLE
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
 from gaitway.runs import folder
 from gaitway.runs.files import NoSpace
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
+from gaitway.start import Order, begin
+from gaitway.train_config import resolve
 from gaitway.training import loop as training
 from gaitway.training.examinations import Examinations, Watch
-from gaitway.training.start import Order, begin
 
 BLIND = "velocity-flat-anymal-c-blind"
 

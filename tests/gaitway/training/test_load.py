@@ -9,9 +9,9 @@ from gaitway_agents.rsl_rl.config import RslRlConfig
 from gaitway_mujoco.world import MujocoWorld
 from gaitway_tasks.layout import newest_columns
 
-from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.runs.folder import RunFolder
+from gaitway.train_config import TrainConfig, resolve
 from gaitway.training.load import Acting, load_actor
 
 BLIND, SMALL = "velocity-flat-anymal-c-blind", ["num_envs=8", "num_threads=1", "agent.model.actor_hidden=[16]"]

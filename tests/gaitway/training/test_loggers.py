@@ -13,9 +13,9 @@ import torch
 from stopping import KillAfter
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
 from gaitway.errors import ConfigError
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import resolve
 from gaitway.training import loop as training
 from gaitway.training.events import EventWriter
 from gaitway.training.progress import Progress

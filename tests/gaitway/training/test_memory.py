@@ -11,12 +11,12 @@ from memory_taken import watched
 from tree import IMPORTABLE
 
 from gaitway.cli import main
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 from gaitway.training import memory
 
 PEAK = """
 import sys, torch
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 from gaitway.training import memory
 from memory_taken import peak
 torch.set_num_threads(1)

@@ -15,8 +15,8 @@ from gaitway_sim2real.mujoco.camera import RenderingError
 from gaitway_sim2real.mujoco.film import film
 from stand_bundle import make_stand_bundle
 
-from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.terminal import in_notebook
+from gaitway.train_config import TrainConfig, resolve
 from gaitway.training import progress
 from gaitway.training.progress import Counter, Lines, Live, Scenarios, Summary
 

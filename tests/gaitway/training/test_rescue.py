@@ -6,8 +6,8 @@ import pytest
 from gaitway_files.errors import NotDone
 from gaitway_tasks.managers import TermError
 
-from gaitway.config.train_config import resolve
 from gaitway.runs.folder import RunFolder, read_checkpoint
+from gaitway.train_config import resolve
 from gaitway.training import loop as training
 
 TERM = """

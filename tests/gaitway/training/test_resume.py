@@ -12,10 +12,10 @@ import torch
 from bit_by_bit import differences
 from stopping import KillAfter, final_state
 
-from gaitway.config.train_config import TrainConfig, resolve
 from gaitway.errors import RunError
 from gaitway.runs.folder import RunFolder, read_checkpoint
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import TrainConfig, resolve
 from gaitway.training import loop as training
 
 SMALL = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 from gaitway.view.walkers import _quiet_env
 
 

@@ -26,7 +26,7 @@ from gaitway_tasks.symmetry import SIGNS, joint_mirror
 from hypothesis import given, settings
 from torch import Tensor
 
-from gaitway.config.train_config import resolve
+from gaitway.train_config import resolve
 
 ROBOTS = ("anymal-c", "go2")
 """One that is alike in front and behind too, and one that is not."""

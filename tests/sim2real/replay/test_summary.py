@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
-from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.interface import Decision, Health, Signals
 from gaitway_onboard.rotation import tilt_of
 from gaitway_sim2real.pages.panels import POINTS, thin
 from gaitway_sim2real.replay.summary import summarise, text

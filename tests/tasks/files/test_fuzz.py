@@ -45,8 +45,8 @@ from sim2real.onboard.flight.flights import JOINTS, fly
 from stand_bundle import make_stand_bundle
 
 import gaitway.demo
-from gaitway.config.train_config import dump, load, resolve
 from gaitway.runs.folder import RunFolder
+from gaitway.train_config import dump, load, resolve
 
 from .mutations import Steps, damaged, inside_zip, random_steps
 

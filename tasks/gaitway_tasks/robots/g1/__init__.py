@@ -80,7 +80,7 @@ G1 = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1,
     title="Unitree G1 with 37 joints",
-    tasks=velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough", presets=("isaaclab3",)),
+    tasks=velocity_tasks("gaitway_tasks.velocity.g1:flat", "gaitway_tasks.velocity.g1:rough", presets=("isaaclab3",)),
     isaaclab=IsaacLabRobot(
         asset="isaaclab_assets.robots.unitree:G1_MINIMAL_CFG", flat_contacts=(95, 10), rough_contacts=(300, 300)
     ),

@@ -146,6 +146,6 @@ G1_29DOF = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1_29DOF,
     title="Unitree G1 with 29 joints",
-    tasks=velocity_tasks(f"{__name__}.velocity:flat", blind=True, presets=("cpu",)),
+    tasks=velocity_tasks("gaitway_tasks.velocity.g1_29dof:flat", blind=True, presets=("cpu",)),
     flat_learner=G1_WITH_37_JOINTS.flat_learner,
 )

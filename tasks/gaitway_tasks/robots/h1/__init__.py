@@ -103,8 +103,8 @@ DESCRIPTION = RobotDescription(
     robot=H1,
     title="Unitree H1",
     tasks={
-        **velocity_tasks(f"{__name__}.velocity:flat", f"{__name__}.velocity:rough", presets=("isaaclab3",)),
-        **velocity_tasks(f"{__name__}.velocity:flat", blind=True, presets=("cpu", "isaaclab3")),
+        **velocity_tasks("gaitway_tasks.velocity.h1:flat", "gaitway_tasks.velocity.h1:rough", presets=("isaaclab3",)),
+        **velocity_tasks("gaitway_tasks.velocity.h1:flat", blind=True, presets=("cpu", "isaaclab3")),
     },
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:H1_MINIMAL_CFG", flat_contacts=(65, 15)),
     flat_learner=replace(FLAT, entropy_coef=0.01, max_iterations=1000, max_iterations_3=500),

@@ -12,10 +12,10 @@ import torch
 from html_page import Page
 from language_runs import FLOAT, MODEL, PROBLEMS, RL, SFT, ours, train
 
-from gaitway.config.train_config import load
 from gaitway.domains.texts.evaluate import Evaluation
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import load
 
 PAIRS = [
     {"prompt": f"say {word}", "chosen": f"{word} {word}", "rejected": "no"} for word in ("one", "two", "three", "four")
@@ -161,8 +161,8 @@ def test_chat_answers_what_is_piped_in(grpo, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("setting", "learnt"), [([], 4), (["agent.last_answer_only=true"], 2)])
 def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting, learnt, tmp_path):
-    from gaitway.config.train_config import resolve
     from gaitway.domains.texts.build import build_training
+    from gaitway.train_config import resolve
 
     turns = [{"role": role, "content": "one"} for role in ("user", "assistant") * 2]
     file = tmp_path / "turns.jsonl"

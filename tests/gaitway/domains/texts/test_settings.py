@@ -8,11 +8,11 @@ from gaitway_language.options import TinyModel
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.rows import RowError
 
-from gaitway.config.train_config import resolve
 from gaitway.config.tree import to_tree
 from gaitway.domains.texts import preflight
 from gaitway.domains.texts.preflight import _computing
 from gaitway.errors import ConfigError
+from gaitway.train_config import resolve
 
 MODEL = "Qwen/Qwen2.5-1.5B-Instruct"
 

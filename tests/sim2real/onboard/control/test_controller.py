@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import ConfigError, Controller, ControllerConfig, Mode, Request
-from gaitway_onboard.control.executor import Decision, InlineExecutor
-from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.control.executor import InlineExecutor
+from gaitway_onboard.interface import Decision, Health, Signals
 from gaitway_onboard.safety.limits import SafetyLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st

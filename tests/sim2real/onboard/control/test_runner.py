@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.control.controller import Controller, ControllerConfig, Mode, Request
-from gaitway_onboard.control.realtime import Stopwatch
 from gaitway_onboard.control.runner import ThreadExecutor, run_realtime
 from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import Signals
+from gaitway_onboard.realtime import Stopwatch
 from gaitway_onboard.safety.checks import TRIPS
 from gaitway_onboard.safety.limits import SafetyLimits
 from light_realtime import light_realtime  # noqa: F401

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.log import FlightLog
-from gaitway_onboard.interface import Health, Remote, Signals
+from gaitway_onboard.interface import Decision, Health, Remote, Signals
 
 JOINTS = tuple(f"{leg}_{part}" for leg in ("FR", "FL", "RR", "RL") for part in ("hip", "thigh", "calf"))
 PERIOD = 0.002

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.control.executor import Decision
 from gaitway_onboard.flight.log import FlightLog
 from gaitway_onboard.flight.messages import FlightError, MessageType
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import Flight, read_flight
-from gaitway_onboard.interface import Health, Signals
+from gaitway_onboard.interface import Decision, Health, Signals
 from mcap.reader import make_reader
 from stand_bundle import make_stand_bundle
 

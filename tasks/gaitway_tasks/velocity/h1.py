@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...spec import Task
-from ...velocity import base, humanoid
-from ..robot import Robot
+from ..robots.robot import Robot
+from ..spec import Task
+from . import base, humanoid
 
 
 def flat(robot: Robot) -> Task:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...actions import JointPositionAction
-from ...spec import Task
-from ...velocity import humanoid
-from ..g1 import velocity as g1
-from ..robot import Robot
+from ..actions import JointPositionAction
+from ..robots.robot import Robot
+from ..spec import Task
+from . import g1, humanoid
 
 STILL = {
     "joint_deviation_hip": g1.STILL["joint_deviation_hip"],

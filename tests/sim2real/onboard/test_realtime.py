@@ -4,7 +4,7 @@ import sys
 import time
 
 import pytest
-from gaitway_onboard.control.realtime import _receiving, prioritised, realtime
+from gaitway_onboard.realtime import _receiving, prioritised, realtime
 
 
 def _named() -> list[int]:

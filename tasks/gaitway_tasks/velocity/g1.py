@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...mdp.commands import UniformVelocityCommand
-from ...spec import Reward, Task
-from ...velocity import base, humanoid
-from ..robot import Robot
-from . import FINGERS
+from ..mdp.commands import UniformVelocityCommand
+from ..robots.g1 import FINGERS
+from ..robots.robot import Robot
+from ..spec import Reward, Task
+from . import base, humanoid
 
 HIPS, KNEES, ANKLES = ".*_hip_.*", ".*_knee_joint", ".*_ankle_.*"
 STILL = {

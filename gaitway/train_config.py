@@ -16,16 +16,16 @@ from gaitway_files.yaml_files import dump_yaml
 from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
-from ..backends.table import BACKENDS
-from ..catalogue import AGENTS, WORLDS
-from ..domains.request import Request
-from ..domains.table import TASKS, check_options, domain_of, find_task, worlds_of
-from ..errors import MAX_SEED, ConfigError
-from .overrides import apply_layers, changes, read_layers, read_settings, trust_settings
-from .tree import Kinds, fields_to_tree, from_tree, named, to_tree
+from .backends.table import BACKENDS
+from .catalogue import AGENTS, WORLDS
+from .config.overrides import apply_layers, changes, read_layers, read_settings, trust_settings
+from .config.tree import Kinds, fields_to_tree, from_tree, named, to_tree
+from .domains.request import Request
+from .domains.table import TASKS, check_options, domain_of, find_task, worlds_of
+from .errors import MAX_SEED, ConfigError
 
 if TYPE_CHECKING:
-    from ..domains.domain import Domain, Plays
+    from .domains.domain import Domain, Plays
 
 AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())))
 """The classes of agents' settings."""

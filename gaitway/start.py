@@ -11,14 +11,14 @@ from gaitway_files.errors import UserError
 from gaitway_files.trust import trust
 from gaitway_tasks.registry import UnknownNameError
 
-from ..backends.table import BACKENDS, backend, engines
-from ..catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, require
-from ..errors import RunError
-from . import processes
+from .backends.table import BACKENDS, backend, engines
+from .catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, require
+from .errors import RunError
+from .training import processes
 
 if TYPE_CHECKING:
-    from ..config.train_config import TrainConfig
-    from ..runs.folder import RunFolder
+    from .runs.folder import RunFolder
+    from .train_config import TrainConfig
 
 
 RESUMABLE = (
@@ -67,9 +67,9 @@ def begin(order: Order) -> tuple[Path | None, int]:
     complete = needed in BACKENDS and backend(needed).brings_torch
     require(f"training with {agent}", WORLDS[needed] if complete else AGENTS[agent])
 
-    from ..config.train_config import resolve
-    from ..domains.table import domain_of, find_task, worlds_of
-    from ..runs import folder as runs
+    from .domains.table import domain_of, find_task, worlds_of
+    from .runs import folder as runs
+    from .train_config import resolve
 
     task = find_task(order.task, _named_preset(order))
     domain = domain_of(task)
@@ -115,7 +115,7 @@ def _named_preset(order: Order) -> str | None:
 
 def preset_of(order: Order) -> str | None:
     """The preset of a new run: the task's usual one unless one is named. A file of settings is taken as it is."""
-    from ..domains.table import domain_of, find_task, worlds_of
+    from .domains.table import domain_of, find_task, worlds_of
 
     if order.preset is not None or order.config is not None:
         return _named_preset(order)
@@ -147,7 +147,7 @@ def _print_notes(config: TrainConfig, *, continued: bool) -> None:
 
 def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
-    from .loop import train, train_along
+    from .training.loop import train, train_along
 
     if folder is None or not _keeps_records():
         return train_along(config, folder)
@@ -156,7 +156,7 @@ def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False
 
 
 def _resume(order: Order, path: Path) -> int:
-    from ..runs.folder import RunFolder
+    from .runs.folder import RunFolder
 
     if not _keeps_records():
         return _continue(order, path, RunFolder.open(path))
@@ -168,10 +168,10 @@ def _resume(order: Order, path: Path) -> int:
 
 
 def _continue(order: Order, path: Path, folder: RunFolder) -> int:
-    from ..config.overrides import trust_settings
-    from ..config.train_config import difference, merge
-    from ..domains.table import check_options, find_task
-    from ..runs.files import refuse_links
+    from .config.overrides import trust_settings
+    from .domains.table import check_options, find_task
+    from .runs.files import refuse_links
+    from .train_config import difference, merge
 
     refuse_links(*path.iterdir())
     trust_settings(order.settings)
@@ -225,7 +225,7 @@ def _check_installed(config: TrainConfig) -> None:
 
 def _stays_good(folder: RunFolder, stored: TrainConfig, config: TrainConfig) -> bool:
     """True if a finished run has passed its examination and no more steps are asked for."""
-    from .examinations import GOOD
+    from .training.examinations import GOOD
 
     asked = config.until == "good" and config.total_steps == stored.total_steps
     return folder.record.get("reason") == GOOD and asked and folder.record["steps"] >= config.least_steps

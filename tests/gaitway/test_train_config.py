@@ -14,10 +14,10 @@ from gaitway_tasks.spec import Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gaitway.config.train_config import config_from_tree, difference, dump, load, merge, resolve
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
-from gaitway.training.start import Order, preset_of
+from gaitway.start import Order, preset_of
+from gaitway.train_config import config_from_tree, difference, dump, load, merge, resolve
 
 BLIND = "velocity-flat-anymal-c-blind"
 
