@@ -60,7 +60,12 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'gaitway' has no attribute {name!r}; it offers {', '.join(OFFERED)}")
     from importlib import import_module
 
-    return getattr(import_module(OFFERED[name]), name)
+    found = getattr(import_module(OFFERED[name]), name)
+    if OFFERED[name] != "gaitway.api":
+        return found
+    from .python_names import in_python
+
+    return in_python(found)
 
 
 def __dir__() -> list[str]:

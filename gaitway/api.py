@@ -40,7 +40,7 @@ Place = str | os.PathLike[str]
 
 
 def train(
-    task: str,
+    task: str | Any,
     agent: str | None = None,
     preset: str | None = None,
     out: Place | None = None,
@@ -52,7 +52,7 @@ def train(
     quiet: bool = False,
     **settings: Any,
 ) -> Run:
-    """Train an agent on a task; returns its run.
+    """Train an agent on a task, a name or an object such as a :class:`gaitway_tasks.spec.Task`; returns its run.
 
     ``settings`` are those of ``gaitway train``: fields of the configuration, nested ones by dotted keys in a
     dictionary, and the options of one kind of task (``parameters``, ``model``, ``lora``, ...). ``preset`` None is the
@@ -330,7 +330,7 @@ def play(
 
 
 def make_vec(
-    task: str,
+    task: str | Any,
     num_envs: int = 64,
     preset: str | None = None,
     seed: int = 0,
@@ -339,7 +339,7 @@ def make_vec(
     action_limit: float = 3.0,
     **settings: Any,
 ) -> Any:
-    """``num_envs`` environments of a task, stepped together.
+    """``num_envs`` environments of a task, a name or an object as in :func:`train`, stepped together.
 
     ``library`` "gymnasium" gives a ``gymnasium.vector.VectorEnv`` of torch tensors as Gaitway's agents see it: float32
     observations by group, each (N, D), and finished episodes that restart within the step. "sb3" gives a VecEnv of
@@ -356,13 +356,16 @@ def make_vec(
         raise UserError(f"library={library!r}: use gymnasium or sb3")
     if num_envs < 1:
         raise UserError(f"num_envs {num_envs}: at least one environment is needed")
-    require(f"making {task}", WORLDS["gymnasium"])  # all tasks need as much
+    require("making environments", WORLDS["gymnasium"])  # all tasks need as much
     if library == "sb3" and find_spec("stable_baselines3") is None:
         raise UserError("library='sb3' needs stable_baselines3, not installed here: pip install stable-baselines3")
     from .domains.table import find_task, worlds_of
+    from .start import trust_named
     from .train_config import resolve
 
-    require(f"making {task}", WORLDS[worlds_of(find_task(task, preset))[0]])
+    trust_named(task)
+    found = find_task(task, preset)
+    require(f"making {found.name}", WORLDS[worlds_of(found)[0]])
     config = resolve(task, preset=preset, overrides=_typed(settings), seed=seed)
     env = config.environments.make_env(config, num_envs, seed)
     if library == "gymnasium":

@@ -36,7 +36,8 @@ NO_PRESET = "none"
 class Order:
     """A training that is asked for; None where nothing is said. The fields are the options of ``gaitway train``."""
 
-    task: str
+    task: Any
+    """Name of a task, or a task itself."""
     settings: Sequence[str] = ()
     """``key=value``, the highest layer of settings."""
     agent: str | None = None
@@ -59,8 +60,7 @@ def begin(order: Order) -> tuple[Path | None, int]:
     Raises a :class:`UserError` for what is wrong with the order before anything is written, and a
     :class:`gaitway_files.errors.NotDone` for a training that failed.
     """
-    if ":" in order.task and not order.task.startswith("gym:"):
-        trust(order.task)  # the user has named it
+    trust_named(order.task)
     if order.agent is not None and order.agent not in AGENTS:
         raise UnknownNameError("agent", order.agent, AGENTS)
     agent, needed = order.agent or "ppo", order.world or ""
@@ -69,7 +69,6 @@ def begin(order: Order) -> tuple[Path | None, int]:
 
     from .domains.table import domain_of, find_task, worlds_of
     from .runs import folder as runs
-    from .train_config import resolve
 
     task = find_task(order.task, _named_preset(order))
     domain = domain_of(task)
@@ -82,16 +81,7 @@ def begin(order: Order) -> tuple[Path | None, int]:
     if continued and path is not None:
         return path, _resume(order, path)
     require(f"training in {world}", WORLDS[world])
-    config = resolve(
-        order.task,
-        agent=agent,
-        preset=(preset := preset_of(order)),
-        config_file=order.config,
-        overrides=settings_of(order, world),
-        options=order.options,
-        seed=order.seed,
-        world=order.world,
-    )
+    config, preset = configuration(order), preset_of(order)
     if order.distributed and not domain.distributed:
         raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
     if order.distributed and config.processes > 1:
@@ -109,6 +99,31 @@ def begin(order: Order) -> tuple[Path | None, int]:
     return folder.path, _train(config, folder, quiet=order.quiet)
 
 
+def configuration(order: Order) -> TrainConfig:
+    """The configuration of a new training."""
+    from .domains.table import find_task, worlds_of
+    from .train_config import resolve
+
+    trust_named(order.task)
+    world = order.world or worlds_of(find_task(order.task, _named_preset(order)))[0]
+    return resolve(
+        order.task,
+        agent=order.agent,
+        preset=preset_of(order),
+        config_file=order.config,
+        overrides=settings_of(order, world),
+        options=order.options,
+        seed=order.seed,
+        world=order.world,
+    )
+
+
+def trust_named(task: Any) -> None:
+    """Trust the module of a task that the user calls ``module:object``."""
+    if isinstance(task, str) and ":" in task and not task.startswith("gym:"):
+        trust(task)
+
+
 def _named_preset(order: Order) -> str | None:
     return None if order.preset == NO_PRESET else order.preset
 
@@ -119,6 +134,8 @@ def preset_of(order: Order) -> str | None:
 
     if order.preset is not None or order.config is not None:
         return _named_preset(order)
+    if not isinstance(order.task, str):
+        return None
     task = find_task(order.task)
     return domain_of(task).usual_preset(order.task, order.world or worlds_of(task)[0])
 

@@ -182,7 +182,7 @@ class TrainConfig:
 
 
 def resolve(
-    task_name: str,
+    task_name: Any,
     *,
     agent: str | None = None,
     preset: str | None = None,
@@ -191,9 +191,12 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     **given: Any,
 ) -> TrainConfig:
-    """Merge all layers. ``given`` are fields set by options of their own (``seed``, ``world``), None where unset;
-    ``options`` what the command line says that only tasks of this kind have, such as ``model`` or ``parameters``.
-    ``agent`` None is the task's usual one."""
+    """Merge all layers over those of a task, which may be given itself.
+
+    ``given`` are fields set by options of their own (``seed``, ``world``), None where unset; ``options`` what the
+    command line says that only tasks of this kind have, such as ``model`` or ``parameters``. ``agent`` None is the
+    task's usual one.
+    """
     task, options = find_task(task_name, preset), options or {}
     check_options(task, options)
     domain = domain_of(task)

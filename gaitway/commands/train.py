@@ -25,6 +25,8 @@ examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
   gaitway train velocity-flat-anymal-c-blind --out runs/walk --resume
   gaitway train velocity-flat-anymal-c-blind --preset cpu --until good
+  gaitway train velocity-flat-anymal-c --settings optimizer             # what can be set, and its default
+  gaitway train velocity-flat-anymal-c 'evaluation_episodes=${num_envs}'
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
   gaitway train velocity-flat-anymal-c task.rewards.action_rate_l2.weight=-0.02 task.timing.decimation=2
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
@@ -49,6 +51,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from dataclasses import fields
@@ -56,6 +59,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
+from gaitway_tasks.registry import UnknownNameError
 
 from .. import options
 from ..backends.table import BACKENDS, backend, engines
@@ -76,6 +80,13 @@ def add_options(parser: options.Parser) -> None:
         "Atari game; 'gaitway list tasks' shows them",
     )
     parser.option("settings key=value", "change a setting, e.g. num_envs=512", nargs="*")
+    parser.option(
+        "--settings PART",
+        "show the settings whose keys have PART, or all, as they would be trained with, and train nothing",
+        dest="shown",
+        nargs="?",
+        const="",
+    )
     parser.option("--agent", "agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them")
     parser.option("--world", "simulator to train in (default: the task's usual one)")
     parser.option("--physics", "engine of Isaac Lab (default: what is installed)", choices=tuple(engines()))
@@ -112,10 +123,27 @@ def add_options(parser: options.Parser) -> None:
     common.add_trust(parser)
 
 
+def show_settings(order: Order, part: str) -> int:
+    """Print the settings of a training whose dotted keys have ``part``."""
+    from ..config.overrides import flatten
+    from ..config.tree import to_tree
+    from ..start import configuration
+
+    values = flatten(to_tree(configuration(order)))
+    shown = {key: value for key, value in values.items() if part in key}
+    if not shown:
+        raise UnknownNameError(f"setting of {order.task} with", part, values)
+    for key, value in shown.items():
+        print(f"{key}={json.dumps(value)}")
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
     from ..start import begin
     from ..training import processes
 
+    if args.shown is not None:
+        return show_settings(order_of(args), args.shown)
     processes.check(args.distributed)
     simulator = backend(args.world) if args.world in BACKENDS else None
     if args.distributed and simulator is not None:  # before the processes know each other

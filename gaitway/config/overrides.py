@@ -21,11 +21,14 @@ CONFIG_FILE = "config.yaml"
 CONFIG_BYTES = 2 * MIB
 """Most of a config.yaml; the largest of ours has 20 kB."""
 INTERPOLATION = "${"
+REFERENCE = re.compile(r"(?<!\\)\$\{[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\}")
+"""The one kind of interpolation that is filled in: another setting, by its dotted key."""
 
 
 def read_layers(config_file: Path | None, overrides: Sequence[str]) -> list[dict[str, Any]]:
     """Layers of a YAML file and ``key=value`` settings, lowest priority first."""
-    return ([read_settings(config_file)] if config_file else []) + [_dotlist(text) for text in overrides]
+    files = [read_settings(config_file, references=True)] if config_file else []
+    return files + [_dotlist(text) for text in overrides]
 
 
 def asked(layers: Sequence[Mapping[str, Any]], key: str) -> Any:
@@ -37,15 +40,24 @@ def asked(layers: Sequence[Mapping[str, Any]], key: str) -> Any:
                 break
             value = value[part]
         else:
+            if _references(value):
+                raise ConfigError(f"{key}={value!r}: other defaults follow from it; write the value")
             return value
     return None
 
 
 def apply_layers(tree: Any, layers: Sequence[Any]) -> Any:
-    """``tree`` with every layer merged in; unknown keys and wrong kinds of values raise :class:`ConfigError`."""
+    """``tree`` with every layer merged in; unknown keys and wrong kinds of values raise :class:`ConfigError`.
+
+    ``${key}`` in a layer is the value of another setting, once all layers are merged.
+    """
+    merged = tree
     for layer in layers:
-        tree = _apply(tree, layer, "", _keys(tree))
-    return tree
+        merged = _apply(merged, layer, "", _keys(merged))
+    if not any(map(_references, layers)):
+        return merged
+    filled = _filled(merged)
+    return apply_layers(tree, [_at(layer, filled) for layer in layers])  # now every value is checked
 
 
 def trust_settings(overrides: Sequence[str]) -> None:
@@ -67,8 +79,8 @@ def changes(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
     return {key: (left.get(key), right.get(key)) for key in keys}
 
 
-def read_settings(path: Path) -> dict[str, Any]:
-    """The mapping of settings that a YAML file holds."""
+def read_settings(path: Path, *, references: bool = False) -> dict[str, Any]:
+    """The mapping of settings that a YAML file holds; with ``references`` to other settings, if it has some."""
     try:
         data = parse_yaml(read_text(path, CONFIG_BYTES), path, loader=_Loader)
     except MissingFile:
@@ -77,7 +89,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a valid configuration file: {error.reason}") from None
     if not isinstance(data, dict | None):
         raise ConfigError(f"{path} must hold a mapping of settings, such as 'num_envs: 512'")
-    _check_plain(data, str(path))
+    _check_plain(data, str(path), references=references)
     return as_now({str(key): value for key, value in (data or {}).items()}, str(path))
 
 
@@ -100,7 +112,7 @@ def _dotlist(text: str) -> Any:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise ConfigError(f"setting {text!r}: write key=value, for example num_envs=512")
-    _check_plain({key: value})
+    _check_plain({key: value}, references=True)
     try:
         tree = OmegaConf.to_container(OmegaConf.from_dotlist([text]))
     except (yaml.YAMLError, ValueError):
@@ -109,17 +121,47 @@ def _dotlist(text: str) -> Any:
     return tree
 
 
-def _check_plain(tree: Any, file: str = "", path: str = "") -> None:
-    """Refuse interpolations, which OmegaConf would resolve, for instance from the environment."""
+def _check_plain(tree: Any, file: str = "", path: str = "", *, references: bool = False) -> None:
+    """Refuse interpolations, which OmegaConf would resolve, for instance from the environment.
+
+    With ``references``, those of other settings are let through.
+    """
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
         where = join(path, key)
-        if any(isinstance(part, str) and INTERPOLATION in part for part in (key, value)):
+        text = REFERENCE.sub("", value) if references and isinstance(value, str) else value
+        if any(isinstance(part, str) and INTERPOLATION in part for part in (key, text)):
+            fix = f"only {INTERPOLATION}key}} is, of another setting" if references else "write the value"
             raise ConfigError(
-                (f"{file}: " if file else "")
-                + f"{where}={value!r}: {INTERPOLATION}...}} is not filled in; write the value"
+                (f"{file}: " if file else "") + f"{where}={value!r}: {INTERPOLATION}...}} is not filled in; {fix}"
             )
-        _check_plain(value, file, where)
+        _check_plain(value, file, where, references=references)
+
+
+def _references(tree: Any) -> bool:
+    """True if a value of ``tree`` refers to another setting."""
+    items = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list) else ()
+    return (isinstance(tree, str) and INTERPOLATION in tree) or any(map(_references, items))
+
+
+def _filled(tree: Any) -> Any:
+    """``tree`` with every reference filled in."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+    except (OmegaConfBaseException, RecursionError) as error:
+        reason = " ".join(str(error).split("\n")[:1]) or "settings refer to each other in a circle"
+        key = getattr(error, "full_key", "")
+        raise ConfigError(f"{key + ': ' if key else ''}{reason}; {INTERPOLATION}key}} names another setting") from None
+
+
+def _at(layer: Any, filled: Any) -> Any:
+    """``layer`` with the values that ``filled`` has at the places of its references."""
+    if isinstance(layer, Mapping):
+        return {key: _at(value, filled[key] if key in (filled or ()) else None) for key, value in layer.items()}
+    return filled if _references(layer) else layer
 
 
 def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
@@ -148,7 +190,7 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
 
 def _check_kind_of_value(base: Any, value: Any, path: str) -> None:
     """Term parameters have no declared type; their present value says what they are."""
-    if ".params." not in path or base is None:
+    if ".params." not in path or base is None or _references(value):
         return
     kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
     expected, found = kinds.get(type(base)), kinds.get(type(value))

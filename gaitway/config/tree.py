@@ -258,8 +258,11 @@ def _freeze(data: Any, path: str) -> Any:
 
 def _function_to_text(func: Callable[..., Any]) -> str:
     name = getattr(func, "__qualname__", "")
-    if not name.isidentifier():
-        raise ConfigError(f"{func!r} cannot be written to a configuration file: use a plain function of a module")
+    if not name.isidentifier() or func.__module__ == "__main__":
+        raise ConfigError(
+            f"the function {name!r} of {func.__module__} cannot be named in a configuration file: put it into a module "
+            "of its own, as a plain function"
+        )
     return f"{func.__module__}:{name}"
 
 

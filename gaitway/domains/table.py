@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 from ..backends.table import BACKENDS
@@ -60,6 +61,11 @@ def domains() -> Iterable[Domain]:
     return (_domain(row.domain) for row in DOMAINS)
 
 
+def is_task(given: Any) -> bool:
+    """True for a task itself, of any kind."""
+    return any(row.task == f"{type(given).__module__}:{type(given).__name__}" for row in DOMAINS)
+
+
 def _row_of(task: Any) -> Row:
     path = f"{type(task).__module__}:{type(task).__name__}"
     return next(row for row in DOMAINS if row.task == path)
@@ -83,8 +89,17 @@ def domain_in(world: str) -> Domain:
     raise UnknownNameError("world", world, [world for row in DOMAINS for world in row.worlds])
 
 
-def find_task(name: str, preset: str | None = None) -> Any:
-    """A robot's task, a language task or file, an Atari game, or a Gymnasium environment by name or as ``gym:<id>``."""
+def find_task(name: Any, preset: str | None = None) -> Any:
+    """A robot's task, a language task or file, an Atari game, or a Gymnasium environment by name or as ``gym:<id>``.
+
+    A task itself is returned as it is; presets are of names.
+    """
+    if not isinstance(name, str):
+        if not is_task(name):
+            raise UserError(f"task {name!r}: give the name of one, or a Task")
+        if preset is not None:
+            raise UnknownNameError(f"preset of a {type(name).__name__} that is given itself", preset, ())
+        return name
     for domain in domains():
         if (task := domain.find(name, preset)) is not None:
             if preset is not None and not domain.has_presets:

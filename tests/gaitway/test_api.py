@@ -70,7 +70,7 @@ def test_a_policy_acts_as_the_evaluation_does(run):
         ({"nm_envs": 3}, "nm_envs.*num_envs"),
         ({"agent": "pp"}, "pp.*ppo"),
         ({"num_envs": object()}, "num_envs=<object"),
-        ({"model": "tiny"}, "--model.*cartpole"),
+        ({"model": "tiny"}, "^model.*cartpole"),
         ({"num_envs": 1.5}, "num_envs=1.5"),
     ],
 )
@@ -104,10 +104,53 @@ def test_a_stop_leaves_a_run_that_goes_on(tmp_path):
     run = gaitway.train("cartpole", out=out, quiet=True, **many)
     assert run.status == "interrupted" and run.checkpoint is not None
     done = run.steps
-    with pytest.raises(gaitway.UserError, match="--resume"):
+    with pytest.raises(gaitway.UserError, match="resume=True"):
         gaitway.train("cartpole", out=out, **many)
     again = gaitway.train("cartpole", out=out, quiet=True, resume=True, **many | {"total_steps": done + 128})
     assert again.status == "finished" and again.steps == done + 128
+
+
+def test_a_task_may_be_an_object(tmp_path):
+    """The same task by its name gives the same policy."""
+    from gaitway_tasks.registry import get_task
+
+    task = get_task("velocity-flat-anymal-c-blind", "cpu")
+    few = {"num_envs": 4, "total_steps": 96, "agent.num_steps": 24, "evaluation_episodes": 0, "num_threads": 1}
+    few |= {"agent.optimizer.minibatches": 1, "seed": 1}
+    mine = gaitway.train(task.replace(name="mine"), out=tmp_path / "mine", quiet=True, **few)
+    assert (mine.status, mine.config.task) == ("finished", task.replace(name="mine"))
+    env = gaitway.make_vec(task, 3, num_threads=1)
+    assert env.num_envs == 3 and env.reset()[0]["policy"].shape[0] == 3
+    env.close()
+    few["total_steps"] = 192
+    again = gaitway.train(task.replace(name="mine"), out=tmp_path / "mine", quiet=True, resume=True, **few)
+    assert again.steps == 192
+    with pytest.raises(gaitway.UserError, match="task 7: give the name of one, or a Task"):
+        gaitway.train(7, out=tmp_path / "other")
+    with pytest.raises(gaitway.UserError, match="preset of a Task that is given itself"):
+        gaitway.train(task, preset="cpu", out=tmp_path / "other")
+
+
+def test_functions_of_a_script_have_no_name_in_a_run(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import dataclasses, gaitway\n"
+        "from gaitway_tasks.registry import get_task\n"
+        "from gaitway_tasks.spec import Reward\n"
+        "def mine(world):\n    return world.robot.joint_pos[:, 0]\n"
+        "task = get_task('velocity-flat-anymal-c-blind')\n"
+        "gaitway.train(task.replace(rewards={'mine': Reward(func=mine, weight=1.0)}), out='run', num_envs=2)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "UserError" in done.stderr or "ConfigError" in done.stderr
+    assert "the function 'mine' of __main__ cannot be named" in done.stderr and not (tmp_path / "run").exists()
+
+
+def test_errors_name_arguments(tmp_path, run):
+    with pytest.raises(gaitway.UserError, match=r"choose another out$"):
+        gaitway.train("cartpole", out=run.path, resume=True, seed=9)
+    with pytest.raises(gaitway.UserError, match=r"names code .*|cannot import"):
+        gaitway.make_vec("no_such_module_here:TASK")
 
 
 def test_training_works_in_a_thread_and_leaves_torch_its_threads(tmp_path):

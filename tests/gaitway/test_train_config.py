@@ -14,6 +14,7 @@ from gaitway_tasks.spec import Task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gaitway.cli import main
 from gaitway.config.tree import from_tree, to_tree
 from gaitway.errors import ConfigError
 from gaitway.start import Order, preset_of
@@ -193,7 +194,7 @@ BAD = {
     "world=gazebo": "unknown world 'gazebo'",
     "algorithm=pp": "unknown agent 'pp': did you mean 'ppo'?",
     "num_envs": "write key=value",
-    "task=${nothing}": "task='${nothing}': ${...} is not filled in",
+    "task=${nothing}": "${key} names another setting",
 }
 
 
@@ -257,10 +258,11 @@ def test_from_tree_refuses_what_the_schema_lacks():
 
 @pytest.mark.hostile("untrusted files")
 @pytest.mark.parametrize(
-    "value", ["${oc.env:SECRET}", "${", "${num_envs}", "x${oc.env:SECRET}y", "\\${seed}", "[1, '${oc.env:SECRET}']"]
+    "value",
+    ["${oc.env:SECRET}", "${", "x${oc.env:SECRET}y", "\\${seed}", "[1, '${oc.env:SECRET}']", "${.seed}", "${${seed}}"],
 )
-def test_nothing_is_filled_in(base, tmp_path, monkeypatch, value):
-    """Neither the environment nor another setting goes into a configuration, which is written back."""
+def test_the_environment_is_not_filled_in(base, tmp_path, monkeypatch, value):
+    """Neither it nor a custom resolver goes into a configuration, which is written back."""
     monkeypatch.setenv("SECRET", "77")
     file = tmp_path / "settings.yaml"
     file.write_text(f"# costs ${{}}\nphysics: {{x: 1}}\nagent:\n  num_steps: {value}\n")
@@ -270,6 +272,39 @@ def test_nothing_is_filled_in(base, tmp_path, monkeypatch, value):
     for read in (load, lambda path: merge(base, path, [])):
         with pytest.raises(ConfigError, match=refused.format(r"settings\.yaml: agent\.num_steps(\.1)?")):
             read(file)
+
+
+@pytest.mark.hostile("untrusted files")
+def test_a_run_has_no_references(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("num_envs: 64\ntotal_steps: ${num_envs}\n")
+    with pytest.raises(ConfigError, match=r"settings\.yaml: total_steps=.* is not filled in; write the value"):
+        load(file)
+
+
+def test_a_setting_may_be_that_of_another_key(base, tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text("num_envs: 128\nagent: {num_steps: 32, optimizer: {minibatches: '${agent.num_steps}'}}\n")
+    found = merge(base, file, ["total_steps=${checkpoint_interval}", "checkpoint_interval=400000"])
+    assert (found.agent.optimizer.minibatches, found.total_steps) == (32, 400_000)
+    weight = merge(base, None, ["task.rewards.action_rate_l2.weight=${task.rewards.dof_acc_l2.weight}"]).task.rewards
+    assert weight["action_rate_l2"].weight == weight["dof_acc_l2"].weight
+    param = "task.rewards.track_lin_vel_xy_exp.params.std"
+    assert merge(base, None, [f"{param}=${{agent.gamma}}"]).task.rewards["track_lin_vel_xy_exp"].params["std"] == 0.99
+    assert "${" not in dump(found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["total_steps=${num_env}"], "num_env"),
+        (["total_steps=${checkpoint_interval}", "checkpoint_interval=${total_steps}"], "names another setting"),
+        (["num_envs=${world}"], "num_envs"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_named(base, settings, said):
+    with pytest.raises(ConfigError, match=said):
+        merge(base, None, settings)
 
 
 def test_a_dollar_is_a_dollar(base, tmp_path):
@@ -319,3 +354,17 @@ def test_settings_of_simulators_of_earlier_versions(base, tmp_path):
         ConfigError, match=r"simulator\.kind='IsaacLabOptions': the settings of world 'mujoco' are Phys"
     ):
         changed(base, "simulator={kind: IsaacLabOptions}")
+
+
+def test_the_settings_of_a_training_are_listed(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "cartpole", "num_envs=3", "evaluation_episodes=${num_envs}", "--settings"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert "num_envs=3" in listed and any(line.startswith("agent.gamma=") for line in listed)
+    values = dict(line.partition("=")[::2] for line in listed)
+    assert values["evaluation_episodes"] == "3"
+    assert main(["train", "cartpole", "--settings", "learning_rate"]) == 0
+    assert all("learning_rate" in line for line in capsys.readouterr().out.splitlines())
+    assert main(["train", "cartpole", "--settings", "learning_rat_"]) == 2
+    assert "unknown setting of cartpole with 'learning_rat_'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
