@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from gaitway_agents import registry
 from gaitway_files.errors import UserError
+from gaitway_files.trust import object_named
 
 OPENGL = "apt install libegl1 libgl1-mesa-dri libopengl0"
 """Command with which Debian and Ubuntu render videos without a display. PyOpenGL needs libopengl0 beside EGL."""
@@ -102,6 +105,21 @@ WORLDS = {
 }
 
 AGENTS = {name: Entry(row.modules, row.extras, row.summary) for name, row in registry.algorithms().items()}
+
+
+def admit_agent(name: Any) -> None:
+    """Add the algorithm of another package that the user names ``module:ROW``, for environments; others are there.
+
+    Raises :class:`UserError` unless it is a :class:`gaitway_agents.registry.Algorithm` of a module that the user named.
+    """
+    if not isinstance(name, str) or ":" not in name or name in AGENTS:
+        return
+    row = object_named(name)
+    if not isinstance(row, registry.Algorithm):
+        raise UserError(f"agent {name!r} is a {type(row).__name__}: expected a gaitway_agents.registry.Algorithm")
+    registry.ENVIRONMENTS[name] = dataclasses.replace(row, name=name)
+    AGENTS[name] = Entry(row.modules, row.extras, row.summary)
+
 
 EXPORT = Entry(("torch", "onnx", "onnxscript", "mujoco"), ("train", "mujoco"))
 LEAPP = Entry((*EXPORT.modules, "safetensors"), (*EXPORT.extras, "leapp"))

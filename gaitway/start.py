@@ -12,7 +12,7 @@ from gaitway_files.trust import trust
 from gaitway_tasks.registry import UnknownNameError
 
 from .backends.table import BACKENDS, backend, engines
-from .catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, require
+from .catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, admit_agent, require
 from .errors import RunError
 from .training import processes
 
@@ -61,6 +61,8 @@ def begin(order: Order) -> tuple[Path | None, int]:
     :class:`gaitway_files.errors.NotDone` for a training that failed.
     """
     trust_named(order.task)
+    trust_named(order.agent)
+    admit_agent(order.agent)
     if order.agent is not None and order.agent not in AGENTS:
         raise UnknownNameError("agent", order.agent, AGENTS)
     agent, needed = order.agent or "ppo", order.world or ""
@@ -105,6 +107,7 @@ def configuration(order: Order) -> TrainConfig:
     from .train_config import resolve
 
     trust_named(order.task)
+    trust_named(order.agent)
     world = order.world or worlds_of(find_task(order.task, _named_preset(order)))[0]
     return resolve(
         order.task,
@@ -118,10 +121,10 @@ def configuration(order: Order) -> TrainConfig:
     )
 
 
-def trust_named(task: Any) -> None:
-    """Trust the module of a task that the user calls ``module:object``."""
-    if isinstance(task, str) and ":" in task and not task.startswith("gym:"):
-        trust(task)
+def trust_named(name: Any) -> None:
+    """Trust the module of a task or agent that the user calls ``module:object``."""
+    if isinstance(name, str) and ":" in name and not name.startswith("gym:"):
+        trust(name)
 
 
 def _named_preset(order: Order) -> str | None:

@@ -17,7 +17,7 @@ from gaitway_tasks.registry import UnknownNameError
 from gaitway_tasks.spec import Task
 
 from .backends.table import BACKENDS
-from .catalogue import AGENTS, WORLDS
+from .catalogue import AGENTS, WORLDS, admit_agent
 from .config.overrides import apply_layers, changes, read_layers, read_settings, trust_settings
 from .config.tree import Kinds, fields_to_tree, from_tree, named, to_tree
 from .domains.request import Request
@@ -27,8 +27,8 @@ from .errors import MAX_SEED, ConfigError
 if TYPE_CHECKING:
     from .domains.domain import Domain, Plays
 
-AGENT_KINDS = Kinds(*dict.fromkeys(row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())))
-"""The classes of agents' settings."""
+AGENT_KINDS = Kinds(lambda: [row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())])
+"""The classes of agents' settings, of agents from other packages too."""
 SIMULATORS = Kinds(*(row.options for row in BACKENDS.values() if row.options), optional=True)
 """The classes of simulators' settings."""
 LEAST = {
@@ -106,6 +106,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.world not in WORLDS:
             raise UnknownNameError("world", self.world, WORLDS)
+        admit_agent(self.algorithm)
         if self.algorithm not in AGENTS:
             raise UnknownNameError("agent", self.algorithm, AGENTS)
         if self.world not in (worlds := worlds_of(self.task)):
@@ -208,6 +209,7 @@ def resolve(
         options=options,
         layers=read_layers(config_file, overrides),
     )
+    admit_agent(request.agent)
     if request.agent not in AGENTS:
         raise UnknownNameError("agent", request.agent, AGENTS)
     if request.agent not in domain.agents():
@@ -241,6 +243,7 @@ def _merged(settings: Mapping[str, Any], layers: Sequence[Any], overrides: Seque
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:
+    admit_agent(tree.get("algorithm"))
     config = from_tree(TrainConfig, tree)
     assert isinstance(config, TrainConfig)
     config.domain.load_code(config.task)

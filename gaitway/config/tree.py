@@ -16,7 +16,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,14 @@ class Kinds:
     also a subclass of that in another package, ``module:Class``.
     """
 
-    def __init__(self, *paths: str, optional: bool = False, base: type | None = None):
-        self.paths, self.optional, self.base = {path.rpartition(":")[2]: path for path in paths}, optional, base
+    def __init__(self, *paths: str | Callable[[], Iterable[str]], optional: bool = False, base: type | None = None):
+        self._paths, self.optional, self.base = paths, optional, base
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Paths by the name of the class; those of a table are looked up, since it may have grown."""
+        given = [path for each in self._paths for path in ([each] if isinstance(each, str) else each())]
+        return {path.rpartition(":")[2]: path for path in given}
 
     def read(self, data: Any, path: str) -> Any:
         """The value that ``data`` describes; ``path`` is its dotted key, for messages."""

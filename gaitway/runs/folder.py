@@ -283,8 +283,8 @@ def is_run(path: Path) -> bool:
 
 def family(task: str, agent: str) -> str:
     """The folder of all runs of a task by an agent, under ``runs``."""
-    name = task.replace(":", "-").replace("/", "-")
-    return name if agent == "ppo" else f"{name}-{agent}"
+    name = task if agent == "ppo" else f"{task}-{agent}"
+    return name.replace(":", "-").replace("/", "-")
 
 
 def default_folder(task: str, agent: str, seed: int, root: Path = Path("runs")) -> Path:

@@ -1,0 +1,106 @@
+"""Agents of another package, named on the command line: an algorithm of one file, and PPO that learns elsewhere."""
+
+import shutil
+import sys
+
+import pytest
+from gaitway_agents import registry
+from gaitway_files import trust as trusting
+from tree import TESTS
+
+import gaitway
+from gaitway import catalogue
+from gaitway.cli import main
+
+ROWS = '''
+import dataclasses
+
+from gaitway_agents.registry import ENVIRONMENTS, Algorithm
+from gaitway_agents.source import source_of
+
+COIN = Algorithm(
+    name="coin", summary="tosses a coin", actions=("Discrete",),
+    trainer="tosses.coin_agent:CoinTrainer", config="tosses.coin_agent:CoinConfig",
+)
+COUNTED = dataclasses.replace(ENVIRONMENTS["ppo"], source="tosses.rows:counted")
+TABLE = {"coin": COIN}
+made = []
+
+
+def counted(env, config):
+    """A source of rollouts by name: the usual one, counted."""
+    made.append(env.num_envs)
+    return source_of(env, config)
+'''
+SIZES = ["num_envs=4", "total_steps=400", "evaluation_episodes=2", "num_threads=1"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    package = tmp_path / "tosses"
+    package.mkdir()
+    shutil.copy(TESTS / "agents/coin_agent.py", package)
+    (package / "__init__.py").touch()
+    (package / "rows.py").write_text(ROWS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(trusting, "_trusted", set())
+    yield tmp_path
+    for table in (registry.ENVIRONMENTS, catalogue.AGENTS):
+        for name in [name for name in table if name.startswith("tosses")]:
+            del table[name]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tosses"]:
+        del sys.modules[name]
+
+
+def forget(monkeypatch):
+    """As in a new process."""
+    monkeypatch.setattr(trusting, "_trusted", set())
+    for table in (registry.ENVIRONMENTS, catalogue.AGENTS):
+        table.pop("tosses.rows:COIN", None)
+
+
+def test_an_algorithm_is_trained_by_its_name(here, capsys, monkeypatch):
+    coin = ["--agent", "tosses.rows:COIN", "--out", "run"]
+    assert main(["train", "cartpole", *coin, *SIZES, "agent.bias=0.6"]) == 0
+    assert "over 2 deterministic episodes" in capsys.readouterr().out
+    config = (here / "run/config.yaml").read_text()
+    assert "algorithm: tosses.rows:COIN" in config and "kind: CoinConfig" in config and "bias: 0.6" in config
+    forget(monkeypatch)
+    assert main(["train", "cartpole", *coin, "--resume", "total_steps=800"]) == 0
+    assert "finished: 800 steps" in capsys.readouterr().out
+    assert main(["train", "pendulum", "--agent", "tosses.rows:COIN", "--out", "other"]) == 2
+    assert "agent 'tosses.rows:COIN' cannot act in Box" in capsys.readouterr().err
+    assert main(["train", "cartpole", *coin[:2], "--out", "other", "agent.side=1"]) == 2
+    assert "unknown key 'agent.side'" in capsys.readouterr().err
+
+
+def test_a_run_of_it_asks_for_trust(here, capsys, monkeypatch):
+    assert main(["train", "cartpole", "--agent", "tosses.rows:COIN", "--out", "run", "--quiet", *SIZES]) == 0
+    forget(monkeypatch)
+    with pytest.raises(gaitway.UserError, match=r"names code of the module 'tosses\.rows'.*trust\.trust\(\"tosses\"\)"):
+        gaitway.evaluate("run", episodes=2)
+    trusting.trust("tosses")
+    assert len(gaitway.evaluate("run", episodes=2)["returns"]) == 2
+
+
+def test_a_source_of_rollouts_is_named_by_its_row(here):
+    given = {"num_envs": 4, "total_steps": 128, "agent.num_steps": 32, "evaluation_episodes": 0, "quiet": True}
+    run = gaitway.train("cartpole", agent="tosses.rows:COUNTED", out="counted", **given)
+    from tosses.rows import made
+
+    assert run.status == "finished" and made[-1] == 4
+    assert run.rows()[-1]["learn/value_loss"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tosses.rows:TABLE", "agent 'tosses.rows:TABLE' is a dict: expected a gaitway_agents.registry.Algorithm"),
+        ("tosses.rows:COINS", "tosses.rows has no 'COINS': did you mean 'COIN'?"),
+        ("no_such_place:COIN", "cannot import 'no_such_place'"),
+    ],
+)
+def test_names_that_lead_nowhere(here, capsys, name, said):
+    assert main(["train", "cartpole", "--agent", name, "--out", "run"]) == 2
+    assert said in capsys.readouterr().err and not (here / "run").exists()
