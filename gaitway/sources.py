@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 
-from .catalogue import EXPORT, LEAPP, require
+from .catalogue import EXPORT, require
 
 if TYPE_CHECKING:
     from gaitway_sim2real.imports.families import Imported
@@ -64,21 +64,6 @@ def run_or_bundle(path: Path) -> str:
     raise UserError(f"{path} is neither a run folder (it has no run.json) nor a bundle (it has no contract.yaml)")
 
 
-def is_leapp(path: Path) -> bool:
-    from gaitway_sim2real.leapp.package import is_leapp
-
-    return is_leapp(path)
-
-
-def is_published(path: Path) -> bool:
-    """True if ``gaitway import`` reads ``path``; False for all paths if its packages are not installed."""
-    if EXPORT.missing():
-        return False
-    from gaitway_sim2real.imports.families import holds_policy
-
-    return holds_policy(path)
-
-
 def import_policy(policy: Imported, out: Path) -> Path:
     """Write the bundle of ``policy``, and print the read and the guessed values."""
     from rich.markup import escape
@@ -131,7 +116,7 @@ def digest(checkpoint: Path) -> str:
 
 
 def bundle_of(path: Path, robot: str | None = None, which: Which = None) -> Path:
-    """``path`` itself if it is a bundle; of a run or a LEAPP package, its ``bundle/``, written anew if it is outdated.
+    """``path`` itself if it is a bundle; of a run, its ``bundle/``, written anew if it is outdated.
 
     A run's bundle is outdated if it has another checkpoint than ``which``.
 
@@ -141,18 +126,16 @@ def bundle_of(path: Path, robot: str | None = None, which: Which = None) -> Path
     not estimate it is refused by the bundle itself.
     """
     refuse_checkpoint(path, which)
-    if is_leapp(path):
-        require("reading a LEAPP package", LEAPP)
-        from gaitway_sim2real.leapp.bundle import bundle_of_package
+    if path.exists() and not is_run(path) and not is_bundle(path):
+        if trouble := EXPORT.trouble():
+            raise UserError(
+                f"{path} is neither a run folder nor a bundle; to read policies of other programs: {trouble}"
+            )
+        from gaitway_sim2real.imports.families import Options, holds_policy, load
 
-        return bundle_of_package(path, robot=robot, say=lambda text: print(f"note: {text}"))
-    if path.exists() and not is_run(path) and not is_bundle(path) and is_published(path):
-        from gaitway_sim2real.imports.families import Options, load
-
-        return import_policy(
-            load(path, Options(robot=robot)),
-            path / "bundle" if path.is_dir() else path.with_name(f"{path.stem}-bundle"),
-        )
+        if holds_policy(path):
+            out = path / "bundle" if path.is_dir() else path.with_name(f"{path.stem}-bundle")
+            return import_policy(load(path, Options(robot=robot)), out)
     kind = run_or_bundle(path)
     if robot is not None:
         raise UserError(f"--robot {robot}: {path} is a {kind}, which knows its robot; leave --robot out")

@@ -299,7 +299,6 @@ CONTRACTS = {
     },
     "diagnose": {"trial.scenario", "trial.suites"},
     "identify": {"logs.reading"},
-    "imports": {"isaaclab.networks", "isaaclab.importer", "isaaclab.told", "leapp.bundle", "leapp.package"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -15,8 +15,8 @@ from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
 from gaitway_tasks.robots.parameters_file import save_parameters
 from language_runs import RL, SFT
+from sim2real.imports.isaaclab.run_folder import env_settings, write_run
 from sim2real.imports.published import holosoma, linear_onnx, unitree_lab
-from sim2real.isaaclab.run_folder import env_settings, write_run
 from stand_bundle import make_stand_bundle
 
 from gaitway.cli import main

@@ -17,7 +17,7 @@ from gaitway_files.reading import FileError
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..isaaclab.networks import Normalizer, Recurrent
+from .isaaclab.networks import Normalizer, Recurrent
 from .meaning import Attribute, Call, Child, Input, Item, Meaning, Term, UnknownNetwork, meaning_of
 from .torchscript import MANGLED, Module
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gaitway_files.yaml_files import dump_yaml
 
-from ..isaaclab.told import told_by
 from .description import TERMS
 from .families import Options
+from .isaaclab.told import told_by
 from .readers.described import TEMPLATE
 
 UNASKED = ("licence", "source")

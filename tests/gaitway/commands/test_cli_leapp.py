@@ -3,10 +3,9 @@
 import shutil
 
 import pytest
-from gaitway_sim2real.leapp.bundle import bundle_of_package
+from gaitway_sim2real.imports.leapp.bundle import bundle_of_package
 from leapp_packages import simple, write
 
-from gaitway import catalogue
 from gaitway.cli import main
 
 pytest.importorskip("leapp")
@@ -37,7 +36,6 @@ def test_what_is_wrong_with_a_package_is_said_in_one_line(package, tmp_path, cap
     bundle = bundle_of_package(package, tmp_path / "bundle", say=lambda text: None)
     code, _, err = ours(["run", bundle, "--robot", "anymal-c"], capsys)
     assert code == 2 and "--robot anymal-c" in err and "leave --robot out" in err
-    gone = catalogue.Entry(summary="", modules=("leapp_that_is_not_there",), extras=("train", "mujoco", "leapp"))
-    monkeypatch.setattr("gaitway.sources.LEAPP", gone)
+    monkeypatch.setattr("gaitway_sim2real.imports.readers.leapp.find_spec", lambda name: None)
     code, _, err = ours(["validate", package], capsys)
     assert code == 2 and "pip install 'gaitway[train,mujoco,leapp]'" in err

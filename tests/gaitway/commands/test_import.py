@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 from gaitway_onboard.bundle.contract import Contract, verify_files
+from sim2real.imports.isaaclab.run_folder import agent_settings, env_settings, term, write_run
 from sim2real.imports.published import holosoma
-from sim2real.isaaclab.run_folder import agent_settings, env_settings, term, write_run
 
 from gaitway.cli import main
 

@@ -2,8 +2,8 @@
 
 The configuration files come from Isaac Lab's own tasks and writer, the checkpoint from rsl_rl's own classes and writer
 (weights as initialised: nothing is learnt), and the answers from Isaac Lab's own observation manager and joint action
-on random states, in the joint order of PhysX. Written for ``tests/sim2real/isaaclab/test_stock_import.py``, which
-imports the runs in another environment and compares.
+on random states, in the joint order of PhysX. Written for
+``tests/sim2real/imports/isaaclab/test_stock_import.py``, which imports the runs in another environment and compares.
 """
 
 from __future__ import annotations

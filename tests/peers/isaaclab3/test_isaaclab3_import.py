@@ -78,7 +78,7 @@ def test_an_imported_run_gives_the_targets_of_the_environment(
     lab, make, physics, tmp_path, which, recurrent, history, reordered
 ):
     from gaitway_sim2real.bundle.signal_policy import SignalPolicy
-    from gaitway_sim2real.isaaclab.importer import read_run
+    from gaitway_sim2real.imports.isaaclab.importer import read_run
     from isaaclab.actuators import DCMotor
     from isaaclab_rl.rsl_rl import RslRlVecEnvWrapper
 
@@ -133,7 +133,7 @@ def test_an_imported_run_gives_the_targets_of_the_environment(
 
 def test_what_isaac_lab_s_own_command_leaves_is_read(lab, tmp_path):
     """``isaaclab train`` on NVIDIA's own task; the callback does what a machine without GPU and internet needs."""
-    from gaitway_sim2real.isaaclab.importer import read_run
+    from gaitway_sim2real.imports.isaaclab.importer import read_run
     from rsl_rl.models import MLPModel
     from tensordict import TensorDict
 

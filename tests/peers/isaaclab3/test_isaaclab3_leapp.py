@@ -88,7 +88,7 @@ def test_a_policy_exported_by_isaac_lab_computes_its_own_targets_as_a_bundle(
     import torch
     from gaitway_onboard.bundle.contract import Contract
     from gaitway_sim2real.bundle.export import open_session
-    from gaitway_sim2real.leapp.bundle import bundle_of_package
+    from gaitway_sim2real.imports.leapp.bundle import bundle_of_package
 
     torch.jit._state.disable()  # as the exporter asks for
     monkeypatch.setenv("GAITWAY_ISAACLAB_ASSET", "mjcf")

@@ -72,7 +72,7 @@ def limits_of(cfg, names):
 @pytest.mark.parametrize("preset", ["ovphysx", "newton_mjwarp"])
 @pytest.mark.parametrize("task_id", TASKS)
 def test_a_stock_run_is_read_as_it_was_meant(lab, tmp_path, task_id, preset):
-    from gaitway_sim2real.isaaclab.importer import read_run
+    from gaitway_sim2real.imports.isaaclab.importer import read_run
 
     ours = ROBOTS[TASKS[task_id]]
     rough, joints = "-Rough-" in task_id, ours.num_joints

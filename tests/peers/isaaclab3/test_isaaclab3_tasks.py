@@ -11,7 +11,7 @@ import pytest
 import torch
 from gaitway_isaaclab.registration import env_id, names
 from gaitway_isaaclab.world import world_of
-from gaitway_sim2real.isaaclab.importer import read_run
+from gaitway_sim2real.imports.isaaclab.importer import read_run
 from gaitway_tasks.recording import Recording
 from gaitway_tasks.registry import get_task, task_names
 

@@ -14,6 +14,7 @@ from gaitway_sim2real.bundle.export import quiet_exporter
 from gaitway_sim2real.imports.meaning import UnknownNetwork
 from gaitway_sim2real.imports.networks import ACTIVATIONS, RecurrentActor, network_of
 from gaitway_sim2real.imports.torchscript import read_torchscript
+from sim2real.imports.isaaclab.run_folder import agent_settings, make_model
 from sim2real.imports.scripted import (
     A,
     ActorCritic,
@@ -30,7 +31,6 @@ from sim2real.imports.scripted import (
     saved,
     with_member,
 )
-from sim2real.isaaclab.run_folder import agent_settings, make_model
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")

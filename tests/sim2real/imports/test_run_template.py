@@ -11,8 +11,8 @@ from gaitway_sim2real.imports.readers import described
 from gaitway_sim2real.imports.run_template import run_template
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.robots.orders import physx_order
+from sim2real.imports.isaaclab.run_folder import env_settings, term, write_run
 from sim2real.imports.published import linear_onnx
-from sim2real.isaaclab.run_folder import env_settings, term, write_run
 
 
 def direct() -> dict:

@@ -31,11 +31,11 @@ from gaitway_onboard.estimation.legs import LegError, read_legs
 from gaitway_onboard.flight.messages import FlightError
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.flight.reading import read_flight
+from gaitway_sim2real.imports.isaaclab.config import read_yaml
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.imports.leapp.package import LeappError, LeappPackage
 from gaitway_sim2real.imports.networks import network_of
 from gaitway_sim2real.imports.torchscript import read_torchscript
-from gaitway_sim2real.isaaclab.config import read_yaml
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from gaitway_sim2real.leapp.package import LeappError, LeappPackage
 from gaitway_sim2real.trial.verdict import Verdict
 from gaitway_tasks.recording import Recording, RecordingError
 from gaitway_tasks.robots import ANYMAL_C

@@ -50,7 +50,7 @@ OURS = {
     "sim2real/gaitway_sim2real/imports/graph.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/readers/onnx_metadata.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/weights.py": {"onnx.load_from_string"},  # after check_graph
-    "sim2real/gaitway_sim2real/leapp/graph.py": {"onnx.load_from_string"},  # after check_graph
+    "sim2real/gaitway_sim2real/imports/leapp/graph.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_onboard/bundle/schema.py": {"json.loads"},  # a file of the package
     "sim2real/gaitway_onboard/safety/guardian.py": {"json.loads"},  # from the parent process
     "sim2real/gaitway_onboard/flight/recorder.py": {"json.loads"},  # from the parent process

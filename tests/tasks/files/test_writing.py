@@ -32,8 +32,8 @@ ELSEWHERE = {
     "sim2real/gaitway_sim2real/bundle/export.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/bundle/model_files.py": "inside the new folder of a bundle",
     "sim2real/gaitway_sim2real/imports/bundle.py": "inside the new folder of a bundle",
-    "sim2real/gaitway_sim2real/leapp/bundle.py": "inside the new folder of a bundle",
-    "sim2real/gaitway_sim2real/leapp/guess.py": "inside the new folder of a bundle",
+    "sim2real/gaitway_sim2real/imports/leapp/bundle.py": "inside the new folder of a bundle",
+    "sim2real/gaitway_sim2real/imports/leapp/guess.py": "inside the new folder of a bundle",
 }
 """Every other file of ours that writes by itself, and why it may."""
 

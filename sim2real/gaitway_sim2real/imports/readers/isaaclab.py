@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...isaaclab.importer import ImportedRun, read_run
 from ..families import Options
+from ..isaaclab.importer import ImportedRun, read_run
 
 
 def find(source: Path) -> list[Path]:

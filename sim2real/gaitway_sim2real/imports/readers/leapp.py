@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
-from ...leapp.bundle import bundle_of_package
-from ...leapp.package import find_description
 from ..errors import PolicyImportError
 from ..families import Options
+from ..leapp.bundle import bundle_of_package
+from ..leapp.package import find_description
 
 
 @dataclass
@@ -36,4 +37,6 @@ def find(source: Path) -> list[Path]:
 def load(path: Path, options: Options) -> Package:
     if options.model or options.checkpoint or options.joint_order:
         raise PolicyImportError("--model, --checkpoint and --joint-order are not for LEAPP packages: leave them out")
+    if find_spec("safetensors") is None:
+        raise PolicyImportError("reading a LEAPP package needs safetensors: pip install 'gaitway[train,mujoco,leapp]'")
     return Package(path, options.robot)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gaitway_sim2real.isaaclab.config import Opaque, Settings, read_yaml
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from gaitway_sim2real.isaaclab.names import matching, values
+from gaitway_sim2real.imports.isaaclab.config import Opaque, Settings, read_yaml
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.imports.isaaclab.names import matching, values
 
 
 def read(tmp_path: Path, text: str):

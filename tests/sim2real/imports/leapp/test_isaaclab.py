@@ -19,8 +19,8 @@ import yaml
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_sim2real.bundle.export import open_session
-from gaitway_sim2real.leapp.bundle import bundle_of_package
-from gaitway_sim2real.leapp.package import LeappError
+from gaitway_sim2real.imports.leapp.bundle import bundle_of_package
+from gaitway_sim2real.imports.leapp.package import LeappError
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS
 from leapp_packages import KINDS, MEASURED, PHYSX, RAYS, Policy, default_pose, simple, write

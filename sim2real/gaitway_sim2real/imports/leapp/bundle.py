@@ -24,8 +24,8 @@ from gaitway_onboard.bundle.contract import (
 )
 from numpy.typing import NDArray
 
-from ..bundle.contracts import UNITS
-from ..bundle.golden import Signals, plausible_signals, record_golden
+from ...bundle.contracts import UNITS
+from ...bundle.golden import Signals, plausible_signals, record_golden
 from .connect import Connections
 from .graph import ActionMap, bundle_graph, last_action, same_graphs, state_dim
 from .guess import Guess, guess

@@ -1,10 +1,10 @@
 """A run of a Gaitway task by Isaac Lab's own scripts: joints are in the task's order, the simulator's is another."""
 
 import torch
-from gaitway_sim2real.isaaclab.importer import read_run
+from gaitway_sim2real.imports.isaaclab.importer import read_run
 from gaitway_tasks.robots import GO2, DCMotor
 from gaitway_tasks.robots.orders import physx_order
-from sim2real.isaaclab.run_folder import env_settings, scanner, term, write_run
+from sim2real.imports.isaaclab.run_folder import env_settings, scanner, term, write_run
 from tensordict import TensorDict
 
 TERMS = "gaitway_isaaclab.terms:gaitway_tasks.mdp.observations"

@@ -170,11 +170,6 @@ def open_model(model: bytes) -> onnxruntime.InferenceSession:
         raise LeappError(str(error)) from None
 
 
-def is_leapp(path: str | Path) -> bool:
-    """True if ``path`` claims to be a LEAPP package, or the YAML of one."""
-    return find_description(Path(path)) is not None
-
-
 def find_description(path: Path) -> Path | None:
     """The YAML of the package: ``path`` itself, or the only one in the folder that describes a graph."""
     candidates = sorted(path.glob("*.yaml")) if path.is_dir() else [path] if path.suffix == ".yaml" else []

@@ -7,9 +7,9 @@ import onnxruntime
 import pytest
 import torch
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from gaitway_sim2real.isaaclab.importer import read_run
-from sim2real.isaaclab.learner_runs import (
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.imports.isaaclab.importer import read_run
+from sim2real.imports.isaaclab.learner_runs import (
     rl_games_action,
     rl_games_settings,
     save_rl_games,

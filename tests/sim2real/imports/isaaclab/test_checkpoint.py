@@ -6,10 +6,10 @@ import copy
 
 import pytest
 import torch
-from gaitway_sim2real.isaaclab.checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
-from gaitway_sim2real.isaaclab.config import Settings
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from sim2real.isaaclab.run_folder import agent_settings, make_model, save_model
+from gaitway_sim2real.imports.isaaclab.checkpoint import actor_config, build_actor, newest_checkpoint, read_weights
+from gaitway_sim2real.imports.isaaclab.config import Settings
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from sim2real.imports.isaaclab.run_folder import agent_settings, make_model, save_model
 from tensordict import TensorDict
 
 WIDTHS = {"gyro": 3, "joint_pos": 5, "height_scan": 7}

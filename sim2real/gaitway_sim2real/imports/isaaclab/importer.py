@@ -14,8 +14,8 @@ from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task, Timing
 from torch import Tensor, nn
 
-from ..bundle.export import export_bundle
-from ..mujoco.own_model import OwnModel
+from ...bundle.export import export_bundle
+from ...mujoco.own_model import OwnModel
 from .actions import FIX_ACTION, FIX_COMMAND, map_actions, map_command, robot_asset
 from .checkpoint import build_actor
 from .config import Settings, read_yaml

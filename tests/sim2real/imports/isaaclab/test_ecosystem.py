@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import yaml
 from gaitway_onboard.bundle.contract import Contract
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from gaitway_sim2real.isaaclab.importer import read_run
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.imports.isaaclab.importer import read_run
 from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.robots import G1_23DOF, G1_29DOF, GO2, DCMotor, ImplicitPD
-from sim2real.isaaclab.run_folder import env_settings, term, write_run
+from sim2real.imports.isaaclab.run_folder import env_settings, term, write_run
 
 G1_IDS = [0, 6, 12, 1, 7, 13, 2, 8, 14, 3, 9, 15, 22, 4, 10, 16, 23, 5, 11, 17, 24, 18, 25, 19, 26, 20, 27, 21, 28]
 """``joint_ids_map`` of the G1's ``deploy.yaml``: the motor of each joint as PhysX orders them."""
@@ -99,7 +99,7 @@ def test_a_run_of_the_g1_with_29_joints_is_a_bundle_for_that_robot(tmp_path, env
     ],
 )
 def test_robots_are_known_by_their_file_or_joints(path, names, robot):
-    from gaitway_sim2real.isaaclab.robot import _recognised
+    from gaitway_sim2real.imports.isaaclab.robot import _recognised
 
     found = _recognised(path, [name for name in names or () if name])
     assert (found and found.name) == robot

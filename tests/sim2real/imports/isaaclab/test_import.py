@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
-from gaitway_sim2real.isaaclab.errors import IsaacLabImportError
-from gaitway_sim2real.isaaclab.importer import read_run
+from gaitway_sim2real.imports.isaaclab.errors import IsaacLabImportError
+from gaitway_sim2real.imports.isaaclab.importer import read_run
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.mdp.commands import UniformVelocityCommand
 from gaitway_tasks.robots import GO2, ROBOTS, DCMotor, ImplicitPD
 from gaitway_tasks.robots.orders import newton_order, physx_order
-from sim2real.isaaclab.run_folder import (
+from sim2real.imports.isaaclab.run_folder import (
     agent_settings,
     entity,
     env_settings,

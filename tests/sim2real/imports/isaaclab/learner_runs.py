@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from sim2real.isaaclab.run_folder import env_settings
+from sim2real.imports.isaaclab.run_folder import env_settings
 from torch import Tensor
 from torch.nn.functional import elu
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.signal_policy import SignalPolicy
-from gaitway_sim2real.isaaclab.importer import read_run
+from gaitway_sim2real.imports.isaaclab.importer import read_run
 from tree import ROOT
 
 RUNS = ROOT / ".venv-isaaclab" / "stock_runs"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from gaitway_sim2real.leapp.bundle import bundle_of_package
-from gaitway_sim2real.leapp.package import LeappError, LeappPackage, is_leapp
+from gaitway_sim2real.imports.leapp.bundle import bundle_of_package
+from gaitway_sim2real.imports.leapp.package import LeappError, LeappPackage, find_description
 from leapp_packages import default_pose, simple, write
 
 pytest.importorskip("leapp")
@@ -54,7 +54,7 @@ def test_a_missing_file_is_named(copy: Path) -> None:
 
 def test_what_is_no_package_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("models: 3\n")
-    assert not is_leapp(tmp_path)
+    assert find_description(tmp_path) is None
     with pytest.raises(LeappError, match="is no LEAPP package"):
         LeappPackage.load(tmp_path)
 

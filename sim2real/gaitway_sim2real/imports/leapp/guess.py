@@ -18,9 +18,9 @@ from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
 from gaitway_tasks.spec import Task
 from gaitway_tasks.velocity import velocity_flat
 
-from ..bundle.contracts import CONVENTIONS, robot_fields, versions
-from ..bundle.io_descriptors import io_descriptors, raw_observation
-from ..bundle.model_files import copy_model
+from ...bundle.contracts import CONVENTIONS, robot_fields, versions
+from ...bundle.io_descriptors import io_descriptors, raw_observation
+from ...bundle.model_files import copy_model
 from .connect import Connections, connect
 from .package import TARGET_KIND, LeappError, LeappPackage
 

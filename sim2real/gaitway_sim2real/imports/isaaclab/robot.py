@@ -11,7 +11,7 @@ from gaitway_files.patterns import matches
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot
 from gaitway_tasks.robots.orders import newton_order, physx_order
 
-from ..mujoco.own_model import OwnModel
+from ...mujoco.own_model import OwnModel
 from .actuators import Fallback, map_actuators
 from .config import Settings, given
 from .errors import IsaacLabImportError
