@@ -18,7 +18,7 @@ from .intervals import Kind, Samples
 from .simulate import Trajectory
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Metric:
     """One number that scenarios limit and reports show; equal to another if a verdict says the same of both."""
 
@@ -26,15 +26,15 @@ class Metric:
     title: str
     unit: str = ""
     about: str = field(default="", compare=False)
-    percent: bool = False
+    percent: bool = field(default=False, kw_only=True)
     """True for a share, which readers see in percent."""
-    needs: tuple[str, ...] = field(default=(), compare=False)
+    needs: tuple[str, ...] = field(default=(), compare=False, kw_only=True)
     """Properties that a robot must have to be measured: names of the suite's needs."""
-    places: str = ""
+    places: str = field(default="", kw_only=True)
     """Words before the places of a check that names some, such as "falls at"."""
-    measure: Callable[[Trajectory, Contract], np.ndarray] | None = field(default=None, compare=False)
+    measure: Callable[[Trajectory, Contract], np.ndarray] | None = field(default=None, compare=False, kw_only=True)
     """Value of each robot of a recording, (N,), NaN where there is none; None if the suite's ``measure`` gives it."""
-    kind: Kind = field(default="mean", compare=False)
+    kind: Kind = field(default="mean", compare=False, kw_only=True)
     """Meaning of these values (see :class:`.intervals.Samples`)."""
 
     def say(self, value: float) -> str:
@@ -51,31 +51,28 @@ class Metric:
 
 
 GENERAL: tuple[Metric, ...] = (
-    Metric(name="falls", title="Falls", percent=True, about="Share of robots that fell."),
+    Metric("falls", "Falls", "", "Share of robots that fell.", percent=True),
     Metric(
-        name="cut",
-        title="Targets cut off",
+        "cut",
+        "Targets cut off",
+        "",
+        "Share of the periods in which the controller's safety filter moved a joint target.",
         percent=True,
-        about="Share of the periods in which the controller's safety filter moved a joint target.",
     ),
-    Metric(name="torque_rms", title="Torque RMS", unit="N m", about="Root mean square over all joints."),
+    Metric("torque_rms", "Torque RMS", "N m", "Root mean square over all joints."),
+    Metric("torque_peak", "Torque peak", "", "Largest torque as a share of the effort limit.", percent=True),
     Metric(
-        name="torque_peak", title="Torque peak", percent=True, about="Largest torque as a share of the effort limit."
-    ),
-    Metric(
-        name="torque_saturation",
-        title="Torque at limit",
+        "torque_saturation",
+        "Torque at limit",
+        "",
+        "Share of joint samples above 98 % of the effort limit.",
         percent=True,
-        about="Share of joint samples above 98 % of the effort limit.",
     ),
-    Metric(name="joint_speed_peak", title="Joint speed peak", unit="rad/s", about="Largest joint speed."),
+    Metric("joint_speed_peak", "Joint speed peak", "rad/s", "Largest joint speed."),
     Metric(
-        name="joint_limit_use",
-        title="Outside soft limits",
-        percent=True,
-        about="Share of joint samples beyond the soft limits.",
+        "joint_limit_use", "Outside soft limits", "", "Share of joint samples beyond the soft limits.", percent=True
     ),
-    Metric(name="action_rate", title="Target rate", unit="rad/s", about="RMS rate of change of the joint targets."),
+    Metric("action_rate", "Target rate", "rad/s", "RMS rate of change of the joint targets."),
 )
 """Metrics of every suite."""
 PEAKS = frozenset({"torque_peak", "joint_speed_peak"})
