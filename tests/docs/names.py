@@ -68,9 +68,9 @@ def pony() -> dict[str, Any]:
 
 def reacher() -> dict[str, Any]:
     """The modules of the example of another task."""
-    from reacher import tasks
+    from reacher import suite, tasks
 
-    return vars(sys.modules["reacher"]) | vars(tasks) | {"__file__": sys.modules["reacher"].__file__}
+    return vars(sys.modules["reacher"]) | vars(tasks) | vars(suite) | {"__file__": sys.modules["reacher"].__file__}
 
 
 NAMES = {

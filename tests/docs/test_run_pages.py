@@ -18,10 +18,11 @@ from typing import Any
 
 import gaitway_sim2real.trial as validation
 import pytest
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle import measured
 from gaitway_sim2real.hardware import ros2_hardware
 from gaitway_sim2real.trial import video
-from gaitway_velocity.scenarios import SCENARIOS
+from gaitway_sim2real.trial.suites import suite_of
 from once import made_once
 
 import gaitway
@@ -54,11 +55,13 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr("sys.stdin", io.StringIO("what is 1 + 1 ?\n"))
-    examine = partial(validation.validate_bundle, scenarios=SCENARIOS)
+    examine = validation.validate_bundle
 
-    def validate(*args, courses=(), **given):
-        rungs = [replace(rung, envs=2, seconds=0.2) for rung in courses[:1]]
-        return examine(*args, **given | {"frames": few, "courses": rungs})
+    def validate(bundle, *args, courses=False, **given):
+        suite = suite_of(Contract.load(bundle))
+        first = [replace(each, envs=2, seconds=min(each.seconds, 1.0)) for each in suite.scenarios[:1]]
+        rungs = [replace(rung, envs=2, seconds=0.2) for rung in suite.courses[: int(courses)]]
+        return examine(bundle, *args, **given | {"frames": few, "courses": rungs, "scenarios": first})
 
     monkeypatch.setattr(validation, "validate_bundle", validate)
     monkeypatch.setattr(measured, "SECONDS", 0.2)  # of a walk, which calibrates a policy's commands
@@ -67,9 +70,6 @@ def workshop(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Counter, "each", lambda counter, frames: few(frames))
     with warnings.catch_warnings():
         yield folder
-
-
-SCENARIOS = tuple(replace(scenario, envs=2, seconds=min(scenario.seconds, 1.0)) for scenario in SCENARIOS[:1])
 
 
 def few(frames: range) -> Iterator[int]:

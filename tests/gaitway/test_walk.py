@@ -15,6 +15,7 @@ import pytest
 from gaitway_sim2real import trial
 from gaitway_sim2real.trial.scenario import Limit
 from gaitway_velocity.scenarios import SCENARIOS
+from gaitway_velocity.suite import SUITE
 from scripted_examinations import SMALL, outcomes
 from tree import ROOT
 
@@ -83,7 +84,7 @@ def test_a_walk_that_fails_says_what_and_what_to_do(tmp_path, monkeypatch, capsy
     assert last.endswith(f"make walk SEED=1 RUN={out}-seed1")
     assert (out / "validation/report.html").exists()
 
-    monkeypatch.setattr("gaitway_velocity.scenarios.SUITE_VERSION", "9.0")  # which no verdict is of
+    monkeypatch.setattr("gaitway_velocity.suite.SUITE", replace(SUITE, version="9.0"))  # which no verdict is of
     shell.names.clear()
     shell.verdicts.append(HOLDS)
     assert walking.walk(out, 0, settings, shell) == 0

@@ -17,9 +17,9 @@ from gaitway_isaaclab.options import IsaacLabOptions
 from gaitway_isaaclab.vector_env import IsaacLabVectorEnv
 from isaac_like import IsaacLike
 
+from gaitway import train_config as configuration
 from gaitway.backends.isaaclab_player import walk_policy
 from gaitway.cli import main
-from gaitway.config import train_config as configuration
 from gaitway.domains.robots import in_mujoco
 from gaitway.errors import ConfigError
 from gaitway.runs.folder import RunFolder
