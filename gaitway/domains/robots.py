@@ -60,7 +60,7 @@ class Robots(Environments):
     def facts(self) -> Iterable[tuple[str, Sequence[str], str]]:
         from gaitway_tasks.registry import entries
 
-        tasks = [(name, entry.presets, entry.summary) for name, entry in entries().items()]
+        tasks = [(name, list(entry.presets), entry.summary) for name, entry in entries().items()]
         return [*tasks, ("MODULE:OBJECT", (), "a robot's task of a module of your own")]
 
     def usual_preset(self, name: str, world: str) -> str | None:

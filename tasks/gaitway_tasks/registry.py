@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
 from gaitway_files.trust import object_named
 
 from .robots import DESCRIPTIONS, Learner, Robot, RobotDescription
-from .robots.description import FLAT, ROUGH
+from .robots.description import FLAT, ROUGH, VELOCITY_PRESETS, Preset
 from .robots.known import own
 
 if TYPE_CHECKING:
@@ -44,7 +45,14 @@ class Entry:
 
     make: Callable[[], Task]
     summary: str
-    presets: tuple[str, ...] = ()
+    presets: Mapping[str, str] = field(default_factory=dict)
+
+    def preset(self, name: str) -> Preset:
+        """One of its presets."""
+        module, _, attribute = self.presets[name].partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        assert isinstance(found, Preset), f"{self.presets[name]} is no Preset"
+        return found
 
 
 def _tasks_of(described: RobotDescription) -> dict[str, Entry]:
@@ -92,10 +100,12 @@ def get_task(name: str, preset: str | None = None) -> Task:
         return entry.make()
     if preset not in entry.presets:
         raise UnknownNameError(f"preset of {name}", preset, entry.presets)
-    from . import velocity
+    return entry.preset(preset).change(entry.make())
 
-    change: Callable[[Task], Task] = getattr(velocity, preset)
-    return change(entry.make())
+
+def preset_of(task: Task, preset: str | None) -> Preset | None:
+    """The preset that made ``task``, by its name; None without one."""
+    return None if preset is None else _entry(called(task.name)).preset(preset)
 
 
 def learner_of(task: Task) -> Learner:
@@ -149,7 +159,8 @@ def _outside(name: str) -> Entry:
         )
     task = found
     _called[task.name], velocity = name, task.commands.get("base_velocity")
-    presets = ("cpu", "sprint") if isinstance(velocity, UniformVelocityCommand) and task.ground.flat else ()
+    tracks = isinstance(velocity, UniformVelocityCommand) and task.ground.flat
+    presets = {each: VELOCITY_PRESETS[each] for each in ("cpu", "sprint")} if tracks else {}
     return Entry(make=lambda: task, summary=name, presets=presets)
 
 

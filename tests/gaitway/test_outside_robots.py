@@ -13,10 +13,10 @@ from gaitway_onboard.interface import DeployError
 from gaitway_sim2real.hardware import hardware_of
 from gaitway_tasks import registry
 from gaitway_tasks.robots import ROBOTS, RobotDescription, RobotError, RobotTask, known
+from gaitway_tasks.velocity import presets
 from tree import ROOT
 
 from gaitway.cli import main
-from gaitway.domains import robot_presets
 from gaitway.errors import ConfigError
 from gaitway.train_config import load, resolve
 
@@ -101,7 +101,7 @@ def test_a_robot_without_mirrors_takes_every_preset(here, settings, symmetry):
 @pytest.mark.parametrize("overruled", ["num_envs=64", "num_envs=63"])
 def test_a_default_that_does_not_fit_can_be_overruled(here, monkeypatch, overruled):
     trusting.trust("pony")
-    monkeypatch.setattr(robot_presets, "CPU", robot_presets.CPU | {"num_envs": 0})
+    monkeypatch.setattr(presets, "FEW_CORES", presets.FEW_CORES | {"num_envs": 0})
     with pytest.raises(ConfigError, match="num_envs=0"):
         resolve(BLIND, preset="cpu")
     assert f"num_envs={resolve(BLIND, preset='cpu', overrides=[overruled]).num_envs}" == overruled

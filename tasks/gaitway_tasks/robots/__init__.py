@@ -8,7 +8,7 @@ from typing import cast
 
 from gaitway_files.hardware import Hardware
 
-from .description import IsaacLabRobot, Learner, RobotDescription, RobotTask, velocity_tasks
+from .description import IsaacLabRobot, Learner, Preset, RobotDescription, RobotTask, velocity_tasks
 from .known import DESCRIPTIONS, ROBOTS, RobotError
 from .robot import ActuatorLaw, DCMotor, ImplicitPD, Mirror, Robot
 
@@ -22,6 +22,7 @@ __all__ = [
     "IsaacLabRobot",
     "Learner",
     "Mirror",
+    "Preset",
     "Robot",
     "RobotDescription",
     "RobotError",

@@ -6,9 +6,9 @@ Functions are named as ``module:function``, so that listing robots and tasks imp
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 
@@ -46,6 +46,22 @@ class IsaacLabRobot:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A recipe: how it changes a task, and how the changed task is then learnt."""
+
+    change: Callable[[Task], Task]
+    settings: Callable[[Task], Mapping[str, Any]] | None = None
+    """Settings of its training by their dotted keys, ``agent.gamma`` for example, over PPO's defaults; None for Isaac
+    Lab's numbers."""
+    newer: bool = False
+    """True for the iterations of Isaac Lab 3.0."""
+
+
+VELOCITY_PRESETS = {name: f"gaitway_tasks.velocity:{name.upper()}" for name in ("cpu", "sprint", "isaaclab3")}
+"""The presets of velocity tasks."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RobotTask:
     """A row of a robot's tasks."""
 
@@ -53,8 +69,8 @@ class RobotTask:
     """``module:function`` from a :class:`Robot` to its task."""
     summary: str
     """Text for the list of tasks; ``{title}`` is the robot's."""
-    presets: tuple[str, ...] = ()
-    """Its presets, functions of :mod:`gaitway_tasks.velocity`."""
+    presets: Mapping[str, str] = field(default_factory=dict)
+    """Its presets by name, each a :class:`Preset` named ``module:OBJECT``."""
 
     def __call__(self, robot: Robot) -> Task:
         module, _, function = self.make.partition(":")
@@ -75,14 +91,15 @@ def velocity_tasks(
     which rough ones have all but "sprint"; ``note`` is a remark in the list.
     """
     told = "{title} tracks velocity commands on flat ground; reads its base velocity"
-    found = {FLAT_TASK: RobotTask(make=flat, summary=told + note, presets=presets)}
+    known = {name: VELOCITY_PRESETS[name] for name in presets}
+    found = {FLAT_TASK: RobotTask(make=flat, summary=told + note, presets=known)}
     if blind:
         told = "the same from what a robot measures: no base velocity, a short history"
-        found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=presets)
+        found[BLIND_TASK] = RobotTask(make="gaitway_tasks.velocity:blind_flat", summary=told, presets=known)
     if rough is not None:
         told, own = (
             "{title} over stairs, boxes and slopes, with a height scan",
-            tuple(p for p in presets if p != "sprint"),
+            {name: path for name, path in known.items() if name != "sprint"},
         )
         found[ROUGH_TASK] = RobotTask(make=rough, summary=told, presets=own)
         if blind:

@@ -8,10 +8,13 @@ from ..robots import DESCRIPTIONS, Robot
 from ..robots.description import FLAT_TASK, ROUGH_TASK
 from ..spec import Task
 from . import base
-from .isaac_lab_3 import isaaclab3
-from .presets import blind, cpu, sprint
+from .isaac_lab_3 import ISAACLAB3, isaaclab3
+from .presets import CPU, SPRINT, blind, cpu, sprint
 
-__all__ = ["blind", "blind_flat", "blind_rough", "cpu", "isaaclab3", "sprint", "velocity_flat", "velocity_rough"]
+__all__ = [
+    "CPU", "ISAACLAB3", "SPRINT", "blind", "blind_flat", "blind_rough", "cpu", "isaaclab3", "sprint", "velocity_flat",
+    "velocity_rough",
+]  # fmt: skip
 
 
 def velocity_flat(robot: Robot) -> Task:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ..mdp import events, rewards
 from ..robots import Robot
+from ..robots.description import Preset
 from ..robots.robot import ActuatorLaw, DCMotor
 from ..spec import Event, Params, Reward, Task
 from ..terrain import Tiles
@@ -92,3 +93,6 @@ def _with_stairs(ground: Tiles, params: Params) -> Tiles:
         for name, sub in ground.generator.sub_terrains.items()
     }
     return replace(ground, generator=replace(ground.generator, sub_terrains=tiles))
+
+
+ISAACLAB3 = Preset(change=isaaclab3, newer=True)

@@ -1,13 +1,15 @@
-"""Presets, which change a whole task: the actor's observations, and values for learning on a few CPU cores."""
+"""Presets: values with which a task is learnt on a few CPU cores, and the settings of the learner that go with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..actions import JointPositionAction, joint_positions
 from ..mdp import events, rewards, terminations
 from ..mdp.commands import UniformVelocityCommand
+from ..robots.description import Preset
 from ..robots.robot import ActuatorLaw, DCMotor, Robot
 from ..spec import Event, ObservationGroup, Reward, Task, Termination, Timing
 from . import base
@@ -68,7 +70,7 @@ def cpu(task: Task) -> Task:
     - friction and hardness of the ground differ between environments, and actions arrive up to 20 ms late: a policy
       trained on only one simulated floor drags its feet and trips on the next.
     """
-    upright = len(task.robot.foot_names) == 2 and task.robot.foot_height is not None
+    upright = is_upright(task)
     task = from_facts(task) if upright else task
     drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
     command = replace(
@@ -122,6 +124,11 @@ def cpu(task: Task) -> Task:
         task = task if turns or not task.ground.flat else growing(task)
         task = on_two_legs(task) if upright else replace(task, actions=_lively(joint_positions(task)))
     return task if task.ground.flat else over_rough_ground(task)
+
+
+def is_upright(task: Task) -> bool:
+    """True for a robot that walks on two legs and whose feet are known."""
+    return len(task.robot.foot_names) == 2 and task.robot.foot_height is not None
 
 
 def _lively(action: JointPositionAction) -> JointPositionAction:
@@ -185,3 +192,55 @@ def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
 def _stiffer(law: ActuatorLaw) -> ActuatorLaw:
     slow = law.damping > 0.1 * law.stiffness
     return replace(law, stiffness=2.0 * law.stiffness, damping=0.8 * law.damping) if slow else law
+
+
+# ---- the learner -----------------------------------------------------------------------------------------------------
+
+FEW_CORES: dict[str, Any] = {
+    "num_envs": 256,
+    "checkpoint_interval": 50,
+    "total_steps": 4_500_000,
+    "agent.num_steps": 16,
+    "agent.gamma": 0.98,
+    "agent.symmetry": "canonical",
+    "agent.learning_rate_final": 1.5e-4,
+    "agent.anneal": "exponential",
+    "agent.average_steps": 250_000,
+    "agent.model.init_std": 0.8,
+    "agent.model.estimator": {},
+    "agent.optimizer.epochs": 4,
+    "agent.optimizer.minibatches": 2,
+    "agent.optimizer.entropy_coefficient": 0.003,
+    "agent.optimizer.learning_rate": 1.5e-3,
+    "agent.optimizer.schedule": "constant",
+    "agent.optimizer.max_kl": 0.12,
+    "agent.optimizer.workers": 2,
+}
+"""For two cores: few environments and many updates. A policy acts in one quarter of the command space and is mirrored
+into the others, which halves the steps it needs. The mean over the last updates is what is examined and exported, so
+the learning rate may be high for long; a third of it is left after half the steps, and a tenth at the end, or a policy
+that is not good early gets worse again."""
+SHORT = FEW_CORES | {"total_steps": 3_000_000, "agent.learning_rate_final": 1e-4, "agent.anneal": "linear"}
+ROUGH = FEW_CORES | {"total_steps": 8_000_000, "agent.anneal_steps": 3_000_000}
+"""On rough ground an environment step takes twice as long. Robots learn to walk at the high learning rate, and hardly
+climb before it is low."""
+UPRIGHT = FEW_CORES | {
+    "num_envs": 512,
+    "total_steps": 20_000_000,
+    "agent.first_guess": True,
+    "agent.anneal": "linear",
+    "agent.model.init_std": 0.5,
+    "agent.optimizer.learning_rate": 1e-3,
+}
+"""On two legs. Noise of 0.8 throws them over, and more robots in a rollout make up for what less of it explores."""
+
+
+def on_few_cores(task: Task) -> Mapping[str, Any]:
+    """Settings of a :func:`cpu` task's training, by dotted keys."""
+    if is_upright(task):
+        return UPRIGHT
+    return FEW_CORES if task.ground.flat else ROUGH
+
+
+CPU = Preset(change=cpu, settings=on_few_cores)
+SPRINT = Preset(change=sprint, settings=lambda task: SHORT)

@@ -7,6 +7,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from gaitway_files import trust as trusting
 from gaitway_files.errors import UserError
 from gaitway_mujoco import make_env
 from gaitway_onboard.bundle.contract import BundleError, Contract
@@ -23,6 +24,7 @@ from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.bundle.contracts import ExportError, exportable
 from gaitway_sim2real.digital_twin.twin import Twin
 from gaitway_sim2real.lockstep.robot import LockstepRobot
+from gaitway_tasks import registry
 from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.robots.mjcf import ModelError
 from gaitway_tasks.signals import reads
@@ -30,6 +32,8 @@ from gaitway_tasks.spec import Event, ObservationTerm
 from tree import ROOT
 
 from gaitway.cli import main
+from gaitway.start import Order, preset_of
+from gaitway.train_config import resolve
 
 EXAMPLE = ROOT / "docs/examples/reacher"
 
@@ -214,3 +218,19 @@ def assert_bodies(world, seen):
 def test_the_example_names_no_path_of_this_machine():
     assert "/" not in (EXAMPLE / "reacher/__init__.py").read_text().replace("//", "")
     assert Path(EXAMPLE / "pyproject.toml").read_text().count('reacher = "reacher:DESCRIPTION"') == 1
+
+
+def test_its_preset_is_a_whole_recipe(folder, here, monkeypatch):
+    """As of an installed package, whose description the registry has."""
+    trusting.trust("reacher")
+    from reacher import DESCRIPTION
+
+    row = registry._tasks_of(DESCRIPTION)["reach-reacher"]
+    monkeypatch.setitem(registry.entries(), "reach-reacher", row)
+    assert registry.get_task("reach-reacher", "cpu").name == "reach-reacher"
+    config = resolve("reach-reacher", preset="cpu", overrides=["agent.gamma=0.9"])
+    assert (config.num_envs, config.total_steps, config.agent.gamma) == (64, 3_000_000, 0.9)
+    assert config.agent.symmetry == "none" and config.agent.model.estimator is None
+    assert preset_of(Order(task="reach-reacher")) == "cpu"
+    with pytest.raises(UserError, match="unknown preset of reach-reacher 'sprint'"):
+        resolve("reach-reacher", preset="sprint")

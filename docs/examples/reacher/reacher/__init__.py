@@ -20,5 +20,11 @@ REACHER = Robot(
 DESCRIPTION = RobotDescription(
     robot=REACHER,
     title="Reacher",
-    tasks={"reach-{robot}": RobotTask(make="reacher.tasks:reach", summary="{title} brings its tip to a point")},
+    tasks={
+        "reach-{robot}": RobotTask(
+            make="reacher.tasks:reach",
+            summary="{title} brings its tip to a point",
+            presets={"cpu": "reacher.tasks:CPU"},
+        )
+    },
 )

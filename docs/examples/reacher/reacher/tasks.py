@@ -6,7 +6,7 @@ import torch
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.commands import Command
 from gaitway_tasks.mdp import events, observations, rewards, terminations
-from gaitway_tasks.robots import Robot
+from gaitway_tasks.robots import Preset, Robot
 from gaitway_tasks.signals import reads
 from gaitway_tasks.spec import Event, ObservationGroup, ObservationTerm, Reward, Task, Termination, Timing
 
@@ -78,3 +78,5 @@ def reach(robot: Robot) -> Task:
 
 
 REACH = reach(REACHER)
+CPU = Preset(change=lambda task: task, settings=lambda task: {"num_envs": 64, "total_steps": 3_000_000})
+"""For a laptop."""
