@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .additions import Addition
 from .core.batch import Batch
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
 from .core.policy import computing, in_precision
@@ -13,7 +14,7 @@ from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorConfig, SquaredError
 
 
-class EstimatorOptimizer:
+class EstimatorOptimizer(Addition):
     """``update(batch)`` fits the estimator of ``policy`` to what the critic sees in the batch of an update.
 
     Threads and precision are those of the policy's own optimiser.
@@ -52,7 +53,7 @@ class EstimatorOptimizer:
             mask=batch.mask,
         )
         squares = self.optimizer.update(rows)
-        return {name: squares[name] ** 0.5 for name in self.loss.statistics}
+        return {f"estimate_error_{name}": squares[name] ** 0.5 for name in self.loss.statistics}
 
     def state_dict(self) -> dict[str, Any]:
         return self.optimizer.state_dict()

@@ -12,6 +12,7 @@ from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from .additions import Addition
 from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
@@ -33,8 +34,25 @@ from .source import RolloutSource, check_source
 from .symmetry import Symmetry
 from .trainer import Episode, Observation
 
-OPTIONAL = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
-"""Parts that have a state where the settings ask for them, and are None elsewhere."""
+BUILT_IN = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
+"""Names of additions that settings of their own ask for."""
+
+
+class ScaledRewards(Addition):
+    """Scaling of the rewards that are learnt from; each of several processes has statistics of its own environments."""
+
+    def __init__(self, scaler: RewardScaler):
+        self.scaler = scaler
+
+    def rewards(self, rollout: EnvRollout) -> EnvRollout:
+        done = rollout.terminated | rollout.truncated
+        return replace(rollout, learnt_rewards=self.scaler(rollout.learnt_rewards, done, rollout.valid))
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.scaler.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.scaler.load_state_dict(state)
 
 
 class OnPolicyTrainer:
@@ -76,18 +94,28 @@ class OnPolicyTrainer:
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
         self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
-        estimates = config.model.estimator
-        self.estimator_optimizer = (
-            None if estimates is None else EstimatorOptimizer(self.policy, estimates, config.optimizer, self.generator)
-        )
+        self.additions = {
+            name: each.make(self.policy, source, self.generator) for name, each in config.additions.items()
+        }
+        """By name; those that change rewards do so in this order."""
+        self.additions |= self._built_in()
         for buffer in self.policy.buffers():
             distributed.from_first_(buffer)
         self._average = None if config.average_steps is None else self._averaged(config.average_steps)
-        self.reward_scaler = RewardScaler(self.num_envs, config.gamma).to(self.device) if config.scale_rewards else None
-        self.advantage_scaler = PercentileScaler() if config.model.dreamer.percentile_scaling else None
         self.steps = 0
         self._episodes: list[Episode] = []
         self._publish()
+
+    def _built_in(self) -> dict[str, Addition]:
+        config, found = self.config, dict[str, Addition]()
+        if (estimates := config.model.estimator) is not None:
+            optimizer = EstimatorOptimizer(self.policy, estimates, config.optimizer, self.generator)
+            found["estimator_optimizer"] = optimizer
+        if config.scale_rewards:
+            found["reward_scaler"] = ScaledRewards(RewardScaler(self.num_envs, config.gamma).to(self.device))
+        if config.model.dreamer.percentile_scaling:
+            found["advantage_scaler"] = PercentileScaler()
+        return found
 
     def _averaged(self, over: int) -> AveragedModel:
         """Exponential mean of the policy's parameters over the iterations, with the newest one's buffers."""
@@ -113,19 +141,17 @@ class OnPolicyTrainer:
                 self._begin_with(self.guess)
         steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
         rollout = self._collected(last=self.total_steps is not None and steps >= self.total_steps)
-        if self.reward_scaler is not None:
-            scaled = self.reward_scaler(rollout.rewards, rollout.terminated | rollout.truncated, rollout.valid)
-            rollout = replace(rollout, learnt_rewards=scaled)
+        for addition in self.additions.values():
+            rollout = addition.rewards(rollout)
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
-        if self.advantage_scaler is not None:
-            self.advantage_scaler.update(batch)
+        for addition in self.additions.values():
+            addition.seen(batch)
         refresh = (lambda: self._scaled(self._prepare(rollout))) if self.config.recompute_advantages else None
         statistics = self.optimizer.update(self._scaled(batch), refresh)
-        if self.estimator_optimizer is not None:
-            errors = self.estimator_optimizer.update(batch)
-            statistics |= {f"estimate_error_{name}": error for name, error in errors.items()}
+        for addition in self.additions.values():
+            statistics |= addition.update(batch)
         self.policy.update_normalizers(rollout.valid_observations())
         if self._average is not None:
             self._average.update_parameters(self.policy)
@@ -136,8 +162,6 @@ class OnPolicyTrainer:
         metrics = {f"learn/{name}": value for name, value in statistics.items()}
         metrics |= {f"learn/{name}": value for name, value in self.policy.head.spread().items()}
         metrics["learn/explained_variance"] = _explained_variance(batch)
-        if self.advantage_scaler is not None and self.advantage_scaler.range is not None:
-            metrics["learn/return_range"] = self.advantage_scaler.range
         metrics["rollout/reward"] = _mean_reward(rollout)
         metrics |= {f"rollout/{name}": value for name, value in rollout.log.items()}
         metrics |= {f"time/{name}": value for name, value in rollout.timing.items()}
@@ -219,7 +243,9 @@ class OnPolicyTrainer:
         return batch
 
     def _scaled(self, batch: Batch) -> Batch:
-        return batch if self.advantage_scaler is None else self.advantage_scaler(batch)
+        for addition in self.additions.values():
+            batch = addition.advantages(batch)
+        return batch
 
     def _current(self, rollout: EnvRollout) -> tuple[Tensor, ...]:
         """Parameters (T, N, ...) of the distributions that the policy would draw the rollout's actions from now."""
@@ -292,14 +318,16 @@ class OnPolicyTrainer:
             "policy": self.policy.state_dict(),
             "average": None if self._average is None else self._average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            **{name: None if (part := getattr(self, name)) is None else part.state_dict() for name in OPTIONAL},
+            **{name: None if (part := self.additions.get(name)) is None else part.state_dict() for name in BUILT_IN},
+            "additions": {name: self.additions[name].state_dict() for name in self.config.additions},
             "steps": self.steps,
         } | self.own_state()
 
     def own_state(self) -> dict[str, Any]:
         """Part of the state that each of several processes has for itself."""
-        scaler = None if self.reward_scaler is None else self.reward_scaler.state_dict()
-        return {"generator": self.generator.get_state(), "reward_scaler": scaler} | self.source.state_dict()
+        scaler = self.additions.get("reward_scaler")
+        scaled = None if scaler is None else scaler.state_dict()
+        return {"generator": self.generator.get_state(), "reward_scaler": scaled} | self.source.state_dict()
 
     def load_policy(self, state: dict[str, Any]) -> None:
         self.policy.load_state_dict(state["policy"])
@@ -309,9 +337,8 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        for name in OPTIONAL:
-            if (part := getattr(self, name)) is not None:
-                part.load_state_dict(state[name])
+        for name, part in self.additions.items():
+            part.load_state_dict(state[name] if name in BUILT_IN else state["additions"][name])
         generator = state["generator"]
         if generator is not None and len(generator) == len(self.generator.get_state()):
             self.generator.set_state(generator)
@@ -333,6 +360,7 @@ def undistributed(config: PPOConfig) -> str | None:
         "optimizer.critic": config.optimizer.critic is not None,
         "model.dreamer.percentile_scaling": config.model.dreamer.percentile_scaling,
         "decoupled": config.decoupled,
+        "additions": bool(config.additions),
     }
     return next((name for name, there in asked.items() if there), None)
 

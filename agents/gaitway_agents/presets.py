@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import torch
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt, Share, one_of
 
+from .additions import AdditionConfig
 from .core.critic import CriticConfig
 from .core.optimizer import OptimizerConfig
 from .core.surrogates import ClippedSurrogate
@@ -52,6 +54,8 @@ class PPOConfig(Checked):
     """Fit the policy, before its first update, to what is known of the task: steps by the clock for legged robots."""
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
+    additions: Mapping[str, AdditionConfig] = field(default_factory=dict)
+    """Additions of other packages by a name, such as a reward for curiosity; not for several processes."""
     optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)
     """Update: with PPO's clipping, or in a trust region."""
 

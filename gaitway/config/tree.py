@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gaitway_agents.additions import AdditionConfig
 from gaitway_files.trust import PACKAGE, function_named, object_named, packaged, packaged_file
 from gaitway_tasks.actions import Action
 from gaitway_tasks.commands import Command
@@ -77,13 +78,15 @@ def named(path: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-OF_TASKS = {base: Kinds(*sys.modules[base.__module__].KINDS, base=base) for base in (Action, Command, Ground)}
-"""Parts of a task that come in kinds."""
+OPEN = {
+    base: Kinds(*sys.modules[base.__module__].KINDS, base=base) for base in (Action, AdditionConfig, Command, Ground)
+}
+"""Parts of a task or agent that come in kinds, of other packages too."""
 
 
 def _kinds_of(hint: Any) -> Kinds | None:
-    if isinstance(hint, type) and hint in OF_TASKS:
-        return OF_TASKS[hint]
+    if isinstance(hint, type) and hint in OPEN:
+        return OPEN[hint]
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Kinds)), None)
 
 

@@ -73,7 +73,11 @@ def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
         asked = request.asked(name)
         return int(asked) if isinstance(asked, int | float) else settings[name]  # wrong ones are refused later
 
-    alone = distributed.size() == 1 and request.agent == "ppo" and not request.asked("agent.decoupled")
+    alone = (
+        distributed.size() == 1
+        and request.agent == "ppo"
+        and not (request.asked("agent.decoupled") or request.asked("agent.additions"))
+    )
     pays = size("total_steps") >= WORTH_STEPS and size("num_envs") >= WORTH_ENVS and size("num_envs") % 2 == 0
     cores = len(os.sched_getaffinity(0))
     count = request.asked("processes") or (2 if alone and pays and cores > 1 else 1)

@@ -40,8 +40,9 @@ def learner(inner: IsaacLike, settings: dict[str, Any]) -> OnPolicyTrainer:
 def mixed(**settings: Any) -> list[str]:
     """Operations of two iterations that would fail on a GPU."""
     trainer = learner(IsaacLike(16, episode_length=5, noise=0.1), settings)
-    gpu = PretendGpu()
-    gpu.put(trainer.env, trainer.policy, trainer.optimizer.flat, trainer.reward_scaler)  # what is moved, or made, there
+    gpu, scales = PretendGpu(), trainer.additions.get("reward_scaler")
+    scaler = None if scales is None else scales.scaler
+    gpu.put(trainer.env, trainer.policy, trainer.optimizer.flat, scaler)  # what is moved, or made, there
     with gpu.watching():
         trainer.iterate()
         trainer.iterate()

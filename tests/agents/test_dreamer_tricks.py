@@ -134,30 +134,30 @@ def test_percentile_scaling_is_what_numpy_makes_of_its_definition():
         mask = generator.random((7, 9)) < 0.7
         low, high = np.percentile(returns[mask], [5, 95])
         expected = high - low if expected is None else 0.99 * expected + 0.01 * (high - low)
-        scaler.update(outcome(torch.from_numpy(returns), mask=torch.from_numpy(mask.astype(np.float32))))
+        scaler.seen(outcome(torch.from_numpy(returns), mask=torch.from_numpy(mask.astype(np.float32))))
         assert scaler.range == pytest.approx(expected, rel=1e-5)
     batch = outcome(torch.zeros(7, 9), advantages=torch.randn(7, 9))
-    torch.testing.assert_close(scaler(batch).advantages, batch.advantages / expected)
+    torch.testing.assert_close(scaler.advantages(batch).advantages, batch.advantages / expected)
     again = PercentileScaler()
     again.load_state_dict(scaler.state_dict())
-    assert torch.equal(again(batch).advantages, scaler(batch).advantages)
+    assert torch.equal(again.advantages(batch).advantages, scaler.advantages(batch).advantages)
 
 
 @given(scale=st.floats(1e-6, 1e6))
 def test_large_returns_are_scaled_down_to_a_range_of_one_and_small_ones_never_up(scale):
     batch = outcome(torch.linspace(0.0, scale, 101))
     scaler = PercentileScaler()
-    scaler.update(batch)
-    largest = scaler(batch).advantages.max().item()
+    scaler.seen(batch)
+    largest = scaler.advantages(batch).advantages.max().item()
     assert largest == pytest.approx(scale if 0.9 * scale <= 1.0 else 1.0 / 0.9, rel=1e-5)
 
 
 def test_a_rollout_without_transitions_says_nothing_of_the_range():
     scaler = PercentileScaler()
     batch = outcome(torch.arange(3.0), mask=torch.zeros(3))
-    scaler.update(batch)
+    scaler.seen(batch)
     assert scaler.range is None
-    assert torch.equal(scaler(batch).advantages, batch.advantages)
+    assert torch.equal(scaler.advantages(batch).advantages, batch.advantages)
 
 
 # ---- unimix ----------------------------------------------------------------------------------------------------------
@@ -346,8 +346,9 @@ def test_advantages_are_scaled_by_the_range_and_the_range_counts_a_rollout_once(
     config = dataclasses.replace(with_tricks(DreamerTricks(percentile_scaling=True)), recompute_advantages=True)
     trainer = on_policy_trainer(make_world(), config, seed=0)
     ranges, seen = [], []
-    update, scale = trainer.optimizer.update, trainer.advantage_scaler.update
-    trainer.advantage_scaler.update = lambda batch: (ranges.append(batch.returns), scale(batch))
+    scaler = trainer.additions["advantage_scaler"]
+    update, scale = trainer.optimizer.update, scaler.seen
+    scaler.seen = lambda batch: (ranges.append(batch.returns), scale(batch))
     trainer.optimizer.update = lambda batch, refresh: (seen.extend((batch, refresh())), update(batch, refresh))[1]
     trainer.iterate()
     assert len(ranges) == 1

@@ -32,6 +32,43 @@ def counted(env, config):
     made.append(env.num_envs)
     return source_of(env, config)
 '''
+ADDED = '''
+from dataclasses import dataclass, replace
+
+import torch
+from gaitway_agents.additions import Addition, AdditionConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Novelty(AdditionConfig):
+    """A bonus for observations far from their running mean."""
+
+    weight: float = 0.1
+
+    def make(self, policy, source, generator):
+        return Bonus(self.weight)
+
+
+class Bonus(Addition):
+    def __init__(self, weight):
+        self.weight, self.mean = weight, None
+
+    def rewards(self, rollout):
+        seen = rollout.observations["policy"]
+        mean = seen.mean((0, 1)) if self.mean is None else self.mean
+        self.bonus = self.weight * (seen - mean).norm(dim=-1)
+        return replace(rollout, learnt_rewards=rollout.learnt_rewards + self.bonus)
+
+    def update(self, batch):
+        self.mean = batch.observations["policy"].mean(0)
+        return {"novelty": float(self.bonus.mean())}
+
+    def state_dict(self):
+        return {"mean": self.mean}
+
+    def load_state_dict(self, state):
+        self.mean = state["mean"]
+'''
 SIZES = ["num_envs=4", "total_steps=400", "evaluation_episodes=2", "num_threads=1"]
 
 
@@ -42,6 +79,7 @@ def here(tmp_path, monkeypatch):
     shutil.copy(TESTS / "agents/coin_agent.py", package)
     (package / "__init__.py").touch()
     (package / "rows.py").write_text(ROWS)
+    (package / "added.py").write_text(ADDED)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(trusting, "_trusted", set())
@@ -104,3 +142,41 @@ def test_a_source_of_rollouts_is_named_by_its_row(here):
 def test_names_that_lead_nowhere(here, capsys, name, said):
     assert main(["train", "cartpole", "--agent", name, "--out", "run"]) == 2
     assert said in capsys.readouterr().err and not (here / "run").exists()
+
+
+BONUS = {"agent.additions.novelty": {"kind": "tosses.added:Novelty", "weight": 0.5}}
+GIVEN = {"num_envs": 4, "agent.num_steps": 8, "evaluation_episodes": 0, "quiet": True, "num_threads": 1}
+GIVEN |= {"agent.optimizer.minibatches": 1, "agent.learning_rate_final": None, "agent.anneal": "linear", "processes": 1}
+TASK = "velocity-flat-anymal-c-blind"
+
+
+def test_an_addition_changes_rewards_learns_and_goes_on(here):
+    whole = gaitway.train(TASK, out="whole", total_steps=128, **GIVEN, **BONUS)
+    text = (here / "whole/config.yaml").read_text()
+    assert "novelty:" in text and "kind: tosses.added:Novelty" in text and "weight: 0.5" in text
+    half = gaitway.train(TASK, out="half", total_steps=64, **GIVEN, **BONUS)
+    half = gaitway.train(TASK, out="half", total_steps=128, resume=True)
+    losses = [[row["learn/value_loss"] for row in run.rows()] for run in (whole, half)]
+    assert losses[0] == losses[1] and all(row["learn/novelty"] > 0 for row in whole.rows())
+    without = gaitway.train(TASK, out="without", total_steps=128, **GIVEN)
+    assert [row["learn/value_loss"] for row in without.rows()] != losses[0]
+    assert without.rows()[0]["rollout/reward"] == whole.rows()[0]["rollout/reward"]  # the world's
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"kind": "tosses.added:Bonus"}, "no dataclass derived from AdditionConfig"),
+        ({"kind": "tosses.added:Novelty", "wieght": 1.0}, "wieght"),
+        ({"weight": 1.0}, "agent.additions.novelty"),
+    ],
+)
+def test_additions_that_are_none(here, setting, said):
+    with pytest.raises(gaitway.UserError, match=said):
+        gaitway.train(TASK, out="wrong", **GIVEN, **{"agent.additions.novelty": setting})
+    assert not (here / "wrong").exists()
+
+
+def test_additions_are_for_one_process(here):
+    with pytest.raises(gaitway.UserError, match="additions"):
+        gaitway.train(TASK, out="wrong", **GIVEN | BONUS | {"processes": 2})

@@ -97,8 +97,8 @@ def trained(config: PPOConfig, junk: float) -> tuple[OnPolicyTrainer, dict[str, 
 def learnt(trainer: OnPolicyTrainer) -> dict[str, Tensor]:
     """Parameters and all running statistics."""
     found = dict(trainer.policy.state_dict())
-    if trainer.reward_scaler is not None:
-        found |= {f"reward_scaler.{name}": value for name, value in trainer.reward_scaler.state_dict().items()}
+    if (scaler := trainer.additions.get("reward_scaler")) is not None:
+        found |= {f"reward_scaler.{name}": value for name, value in scaler.state_dict().items()}
     return found
 
 
@@ -127,7 +127,7 @@ def test_only_transitions_enter_the_statistics():
     trainer.iterate()
     real = 12 * 16 - world.wasted
     assert trainer.policy.actor_encoder.parts["policy"].normalizer.count.item() == real
-    assert trainer.reward_scaler.statistics.count.item() == real
+    assert trainer.additions["reward_scaler"].scaler.statistics.count.item() == real
 
 
 def test_a_rollout_without_a_single_transition_teaches_nothing():

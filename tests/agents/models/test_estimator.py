@@ -113,7 +113,8 @@ def test_errors_are_in_the_unit_of_the_signal(normalised):
         _, estimates = policy.export_actor().with_estimates(batch.observations["policy"])
     errors = (estimates - batch.observations["critic"][:, [1, 0]]).square().mean(0).sqrt().tolist()
     found = EstimatorOptimizer(policy, config, OptimizerConfig(), torch.Generator()).update(batch)
-    assert found == {"speed": pytest.approx(errors[0], rel=1e-4), "unrelated": pytest.approx(errors[1], rel=1e-4)}
+    expected = dict(zip(("speed", "unrelated"), errors, strict=True))
+    assert found == {f"estimate_error_{name}": pytest.approx(error, rel=1e-4) for name, error in expected.items()}
     assert errors[0] > 3.0  # nothing is learnt yet of a signal about 5 with a spread of 5.7
 
 
@@ -183,7 +184,7 @@ def parts(trainer: OnPolicyTrainer) -> tuple[dict[str, Tensor], dict[str, Tensor
 )
 def test_policy_and_estimator_learn_apart(monkeypatch, name, world):
     trainer = make_trainer(LEARNERS[name], world)
-    learns, estimates = trainer.optimizer.update, trainer.estimator_optimizer.update
+    learns, estimates = trainer.optimizer.update, trainer.additions["estimator_optimizer"].update
 
     def learn(*arguments: Any) -> dict[str, float]:
         before = parts(trainer)
@@ -200,7 +201,7 @@ def test_policy_and_estimator_learn_apart(monkeypatch, name, world):
         return found
 
     monkeypatch.setattr(trainer.optimizer, "update", learn)
-    monkeypatch.setattr(trainer.estimator_optimizer, "update", estimate)
+    monkeypatch.setattr(trainer.additions["estimator_optimizer"], "update", estimate)
     errors = [trainer.iterate()["learn/estimate_error_speed"] for _ in range(6)]
     assert errors[-1] < 0.8 * errors[0]
     assert all(value.dtype == torch.float32 for value in trainer.policy.estimator.state_dict().values())

@@ -1,0 +1,58 @@
+"""Additions to PPO: parts that change its rewards or advantages, learn beside it, and keep a state of their own.
+
+The estimator of a policy and the scalers of rewards and advantages are additions. Another package's is a dataclass of
+settings that makes one, named as ``module:Class`` in ``agent.additions``: a curiosity bonus, a discriminator's reward.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gaitway_files.ranges import Checked
+
+if TYPE_CHECKING:
+    import torch
+
+    from .core.batch import Batch
+    from .models.actor_critic import ActorCritic
+    from .rollout import EnvRollout
+
+KINDS: tuple[str, ...] = ()
+"""Settings of additions by name; those of other packages are ``module:Class``."""
+
+
+class Addition:
+    """One addition. What it leaves out does nothing; with canonical symmetry it sees the canonical domain."""
+
+    def rewards(self, rollout: EnvRollout) -> EnvRollout:
+        """The rollout with other ``learnt_rewards`` (T, N), before values and advantages are estimated."""
+        return rollout
+
+    def seen(self, batch: Batch) -> None:
+        """Take notice of the batch of an update, before it."""
+
+    def advantages(self, batch: Batch) -> Batch:
+        """The batch with other advantages, in every epoch that estimates them anew."""
+        return batch
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Learn, after the policy's update; returns statistics, which stand under ``learn/``."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a training goes on from; tensors, numbers, lists and mappings."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where :meth:`state_dict` was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditionConfig(Checked, ABC):
+    """Settings of an addition of another package."""
+
+    @abstractmethod
+    def make(self, policy: ActorCritic, source: Any, generator: torch.Generator) -> Addition:
+        """The addition of a training; ``source`` is that of its rollouts, and ``generator`` the trainer's."""
