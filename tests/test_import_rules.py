@@ -315,6 +315,13 @@ def test_parts_of_the_lab_use_each_other_through_named_contracts():
     assert found == []
 
 
+def test_a_validation_names_no_family():
+    """But for the rows of its suites: commands, metrics and scenarios are a family's."""
+    words = r"gaitway_velocity|base_velocity|TWIST|lin_vel_[xy]|ang_vel_z|yaw_vel|corner_falls|check_velocity"
+    trial = OURS["gaitway_sim2real"] / "trial"
+    assert [path.name for path in files(trial) if re.search(words, path.read_text("utf-8"))] == ["suites.py"]
+
+
 def modules_after(statement: str) -> set[str]:
     """Modules in ``sys.modules`` after ``statement`` ran in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint('loaded', *sys.modules)"

@@ -14,7 +14,7 @@ from gaitway_sim2real.trial.evidence import Evidence, Strip, joints_of
 from gaitway_sim2real.trial.intervals import Samples
 from gaitway_sim2real.trial.metric import level
 from gaitway_sim2real.trial.scenario import Scenario, shorter
-from gaitway_sim2real.trial.sensitivity import sensitivity, spreads
+from gaitway_sim2real.trial.sensitivity import sensitivity
 from gaitway_sim2real.trial.simulate import Policy, Trajectory
 from gaitway_sim2real.trial.suite import PICTURES, Suite
 
@@ -28,7 +28,7 @@ from .metrics import METRICS, measure
 from .needs import NEEDS, Subject
 from .rough import GROUND_VERSION, ROUGH, pictured
 from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
-from .variants import CONTACT, FACTORS, NOMINAL
+from .variants import CONTACT, FACTORS, NOMINAL, spreads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class VelocitySuite(Suite):
         pairs = [(r, c) for r in results if r.required and r.factor in CONTACT for c in r.checks]
         worst = max(pairs, key=lambda pair: pair[1].used, default=None)
         said = [] if worst is None else [f"worst floor: {worst[0].title}, {worst[1].sentence()}"]
-        return said + spreads(sensitivity(results, self), self, CONTACT)
+        return said + spreads(sensitivity(results, self))
 
     def untested(self, on_ground: bool) -> tuple[str, ...]:
         return not_tested(on_ground)
@@ -79,6 +79,10 @@ class VelocitySuite(Suite):
 
     def showcase(self, plant: Plant, contract: Contract, policy: Policy) -> showcase.Showcase:
         return showcase.run_showcase(plant, contract, policy)
+
+    def followed(self, shown: Any) -> np.ndarray:
+        rec = shown.recording
+        return np.hstack([rec.lin_vel[:, 0, :2], rec.ang_vel[:, 0, 2:]])
 
     def strip(self, shown: Any) -> dict[int, str]:
         """One stride of the first kind of walking; empty if the robot fell before."""
@@ -136,4 +140,5 @@ SUITE = VelocitySuite(
         "stumbles", "cost_of_transport", "torque_rms",
     ),
     film_physics=FIRM,
+    film_note="Arrows show commanded and measured velocity.",
 )  # fmt: skip

@@ -5,15 +5,19 @@ Floors are those of :mod:`..mujoco.floors`; the scenario named :data:`NOMINAL` i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from gaitway_sim2real.mujoco.floors import FLOORS, NOMINAL
 from gaitway_sim2real.mujoco.physics import Physics
 from gaitway_sim2real.trial.scenario import NOMINAL_FRICTION, Scenario
+from gaitway_sim2real.trial.sensitivity import Factor
 from gaitway_sim2real.trial.stressors import Links
 
 from .commands import MIXED
 from .limits import BIAS, CORNERS, FALLS_5, GAIT_LIMITS, LINEAR, LINEAR_ON_TWO, YAW
+from .metrics import METRICS
 
 TRACKING = (LINEAR, LINEAR_ON_TWO, YAW, FALLS_5, CORNERS)
 GAIT = tuple(limit for limit in GAIT_LIMITS if limit.metric not in (LINEAR.metric, YAW.metric))
@@ -154,3 +158,29 @@ VARIANTS: tuple[Scenario, ...] = (
     *(_strength(factor) for factor in (0.9, 1.1)),
     *(_delay(milliseconds) for milliseconds in (10, 20, 30, 40)),
 )  # fmt: skip
+
+DEPENDS = 0.5
+"""Range of a metric over the levels of a factor, as a share of its nominal value, from which a gait depends on it."""
+
+
+def spreads(factors: Iterable[Factor]) -> list[str]:
+    """One sentence about how far apart floors, feet and solvers are: the factor and the metric that vary most."""
+    found = []
+    for factor in factors:
+        if factor.name not in CONTACT:
+            continue
+        nominal = next(level for level in factor.levels if level.scenario == NOMINAL)
+        for metric, usual in nominal.values.items():
+            levels = sorted(
+                (level for level in factor.levels if not math.isnan(level.values[metric])),
+                key=lambda level: level.values[metric],
+            )
+            if metric != "falls" and usual > 0 and len(levels) > 1:
+                low, high = levels[0], levels[-1]
+                found.append(((high.values[metric] - low.values[metric]) / usual, factor, metric, low, high))
+    if not found:
+        return []
+    size, factor, metric, low, high = max(found, key=lambda row: row[0])
+    verb = "depends on" if size > DEPENDS else "hardly depends on contacts, most on"
+    ends = " and ".join(f"{METRICS[metric].say(end.values[metric])} ({end.label})" for end in (low, high))
+    return [f"this gait {verb} {factor.title.lower()}: {METRICS[metric].title.lower()} {ends}"]

@@ -238,10 +238,15 @@ class Contract:
         return round(self.control_dt / self.physics_dt)
 
     @property
+    def follows_velocity(self) -> bool:
+        """True if the command is a velocity: vx, vy [m/s] and yaw rate [rad/s]."""
+        return self.operator == VELOCITY
+
+    @property
     def command_names(self) -> tuple[str, ...]:
         """Names of the command's numbers, in the order of the ``command`` input."""
         (numbers,) = self.commands.values()
-        return tuple(TWIST if self.operator == VELOCITY else numbers)
+        return tuple(TWIST if self.follows_velocity else numbers)
 
     @property
     def command_ranges(self) -> tuple[tuple[float, float], ...]:
@@ -271,7 +276,7 @@ class Contract:
     def check_velocity(self, doing: str) -> None:
         """Raise :class:`BundleError` unless the command is a velocity; ``doing`` is what needs one, as a sentence's
         beginning."""
-        if self.operator != VELOCITY:
+        if not self.follows_velocity:
             raise BundleError(
                 f"{doing} velocity commands, and {self.task} follows {', '.join(self.command_names)}: gaitway run, "
                 "export and deploy work for it"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gaitway_files.errors import UserError
 
-from ..bundle.contract import DEFAULT_ACCELERATION, VELOCITY, Contract
+from ..bundle.contract import DEFAULT_ACCELERATION, Contract
 
 Command = tuple[float, ...]
 """Numbers of the contract's command, (D,); those of a velocity are vx, vy [m/s], yaw rate [rad/s], base frame."""
@@ -49,7 +49,7 @@ def parse_script(text: str) -> Script:
 
 def tour_of(contract: Contract, seconds: float) -> Script:
     """Commands that the policy of ``contract`` was trained for, one after the other over ``seconds``."""
-    if contract.operator == VELOCITY:
+    if contract.follows_velocity:
         return tour(contract.command_ranges, seconds)
     return _spread(_settings(contract), seconds)
 
@@ -114,7 +114,7 @@ def follow(wanted: Command, before: Command, contract: Contract) -> Command:
 
 def check_range(script: Script, contract: Contract) -> None:
     """Refuse commands that the policy was not trained on."""
-    names = AXES if contract.operator == VELOCITY else contract.command_names
+    names = AXES if contract.follows_velocity else contract.command_names
     for _, command in script:
         if len(command) != len(names):
             numbers = ",".join(map(str, command))

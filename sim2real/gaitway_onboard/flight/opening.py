@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gaitway_files.versions import versions
 
-from ..bundle.contract import CONTRACT_FILE, VELOCITY, Contract, sha256
+from ..bundle.contract import CONTRACT_FILE, Contract, sha256
 from .encoder import Encoder, Sink
 from .file import FlightFile, check_bound, check_path, plain
 from .recorder import RecorderProcess
@@ -59,7 +59,7 @@ def open_flight(
     }
     if bundle is not None:
         contract = Contract.load(bundle)
-        if contract.operator != VELOCITY:
+        if not contract.follows_velocity:
             units = (f"[{unit}]" for unit in contract.command_units)
             command = dict(zip(contract.command_names, units, strict=True))
         content = attachments[CONTRACT_FILE] = (Path(bundle) / CONTRACT_FILE).read_bytes()

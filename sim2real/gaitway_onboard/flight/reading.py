@@ -22,7 +22,7 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 
-from ..bundle.contract import CONTRACT_FILE, ESTIMATE, VELOCITY, Contract
+from ..bundle.contract import CONTRACT_FILE, ESTIMATE, Contract
 from ..interface import Health, Remote, Signals, pressed
 from ..wire.idl import HEADER
 from .encoder import COMMAND, EVENT, FRAME, POLICY, STATE, TOPICS
@@ -152,7 +152,7 @@ class Flight:
     @property
     def follows_velocity(self) -> bool:
         """True if the commands are velocities, as they are where the flight has no contract."""
-        return self.contract is None or self.contract.operator == VELOCITY
+        return self.contract is None or self.contract.follows_velocity
 
     @property
     def estimates(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY, VELOCITY, BundleError, verify_files
+from gaitway_onboard.bundle.contract import OWN_VELOCITY, BundleError, verify_files
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour_of
 from gaitway_onboard.control.controller import Mode
@@ -38,7 +38,7 @@ class Tracking:
 
     @property
     def follows_velocity(self) -> bool:
-        return self.policy.contract.operator == VELOCITY
+        return self.policy.contract.follows_velocity
 
     def add(self, command: tuple[float, ...]) -> None:
         self.torque.append(float(np.abs(self.robot.data.qfrc_actuator[self.robot.plant.joint_dof]).max()))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gaitway_onboard.bundle.contract import VELOCITY, Actuator, Contract
+from gaitway_onboard.bundle.contract import Actuator, Contract
 
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.media import film
@@ -40,7 +40,7 @@ def report(
     return Report(
         f"{contract.robot}: validation {verdict.word}",
         _head(verdict, contract),
-        _film(clip, why_no_clip, velocity=contract.operator == VELOCITY),
+        _film(clip, why_no_clip, suite.film_note),
         *suite.sections(verdict, evidence, contract, climbs or {}),
         _sensitivity(suite, verdict),
         _scenarios(verdict),
@@ -84,11 +84,10 @@ def decisive(verdict: Verdict) -> str:
     return f"Closest to its limit: {said}" if verdict.passed else said
 
 
-def _film(clip: Path | None, why: str, *, velocity: bool) -> Section:
+def _film(clip: Path | None, why: str, more: str) -> Section:
     if clip is None:
         return Section("Video", note(f"No video: {why}.", "muted"))
-    text = "The undisturbed robot follows a fixed sequence of commands."
-    text += " Arrows show commanded and measured velocity." * velocity
+    text = f"The undisturbed robot follows a fixed sequence of commands. {more}".strip()
     return Section("What it looks like", Figure(film(clip, start=4)), note(text))
 
 

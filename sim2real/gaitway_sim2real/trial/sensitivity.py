@@ -1,16 +1,13 @@
-"""Sensitivity of a gait to one change at a time: a table from the scenarios that the suite runs anyway."""
+"""Sensitivity of a policy to one change at a time: a table from the scenarios that the suite runs anyway."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from .suite import Suite
-
-DEPENDS = 0.5
-"""Range of a metric over the levels of a factor, as a share of its nominal value, from which a gait depends on it."""
 
 
 class Result(Protocol):
@@ -78,29 +75,3 @@ def _level(result: Result, nominal: Result, label: str, number: float | None, su
     values = {metric: result.metrics[metric] for metric in known}
     change = {metric: values[metric] - nominal.metrics.get(metric, math.nan) for metric in known}
     return Level(label=label, number=number, scenario=result.name, values=values, change=change)
-
-
-def spreads(factors: Iterable[Factor], suite: Suite, contact: Collection[str]) -> list[str]:
-    """One sentence about how far apart floors, feet and solvers are: the factor and the metric that vary most.
-
-    ``contact`` names the factors that are.
-    """
-    found = []
-    for factor in factors:
-        if factor.name not in contact:
-            continue
-        nominal = next(level for level in factor.levels if level.scenario == suite.nominal)
-        for metric, usual in nominal.values.items():
-            levels = sorted(
-                (level for level in factor.levels if not math.isnan(level.values[metric])),
-                key=lambda level: level.values[metric],
-            )
-            if metric != "falls" and usual > 0 and len(levels) > 1:
-                low, high = levels[0], levels[-1]
-                found.append(((high.values[metric] - low.values[metric]) / usual, factor, metric, low, high))
-    if not found:
-        return []
-    size, factor, metric, low, high = max(found, key=lambda row: row[0])
-    verb = "depends on" if size > DEPENDS else "hardly depends on contacts, most on"
-    ends = " and ".join(f"{suite.table[metric].say(end.values[metric])} ({end.label})" for end in (low, high))
-    return [f"this gait {verb} {factor.title.lower()}: {suite.table[metric].title.lower()} {ends}"]

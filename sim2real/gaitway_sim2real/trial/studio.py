@@ -93,7 +93,9 @@ class Studio:
             try:
                 strip = film_strip(showcase, self._suite.strip(showcase), contract, self._model, reference)
                 out = self._folder / "validation.mp4"
-                clip = render_episode(showcase, contract, self._model, reference, out, frames=self._until_stopped)
+                clip = render_episode(
+                    self._suite, showcase, contract, self._model, reference, out, frames=self._until_stopped
+                )
             except RenderingError as error:
                 why = str(error)
                 strip = why if isinstance(strip, str) else strip

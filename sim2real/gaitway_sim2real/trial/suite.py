@@ -70,6 +70,8 @@ class Suite:
     """Metrics that are compared between physics engines."""
     film_physics: Physics = NOMINAL_PHYSICS
     """Physics of the robot in the report's film."""
+    film_note: str = ""
+    """What the film shows, beyond a robot that follows commands."""
     not_tested: tuple[str, ...] = ()
     """Said in the report, so that a PASS is not read as more than it is."""
 
@@ -145,6 +147,10 @@ class Suite:
     def showcase(self, plant: Plant, contract: Contract, policy: Any) -> Showcase:
         """One robot on the :meth:`sequence`. ``policy`` must be fresh and for one robot."""
         return run_showcase(plant, contract, policy, *self.sequence(contract))
+
+    def followed(self, showcase: Showcase) -> np.ndarray | None:
+        """What became of a velocity command, vx, vy and yaw rate (T, 3), for the film; None for other commands."""
+        return None
 
     def strip(self, showcase: Showcase) -> dict[int, str]:
         """Control steps of the report's pictures, and their captions."""

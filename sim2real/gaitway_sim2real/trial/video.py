@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import mujoco
 import numpy as np
-from gaitway_onboard.bundle.contract import VELOCITY, Contract, verify_files
+from gaitway_onboard.bundle.contract import Contract, verify_files
 from gaitway_onboard.rotation import quat_apply
 
 from ..bundle.batched_policy import BatchedPolicy
@@ -27,6 +27,7 @@ PICTURE = (320, 240)
 
 
 def render_episode(
+    suite: Suite,
     showcase: Showcase,
     contract: Contract,
     model: Path,
@@ -37,7 +38,10 @@ def render_episode(
     frames: Frames = iter,
 ) -> Path:
     """Film a showcase that was run on ``model`` until a fall, or its first ``seconds``, to ``out``."""
-    rec, velocity = showcase.recording, contract.operator == VELOCITY
+    rec, followed = showcase.recording, suite.followed(showcase)
+    shown: Sequence[tuple[str, str]] = COMPONENTS
+    if followed is None:
+        shown = tuple(zip(contract.command_names, contract.command_units, strict=True))
     assert rec.qpos is not None, "only an episode simulated with keep_qpos can be filmed"
     steps = int(rec.alive[:, 0].sum())
     if seconds is not None:
@@ -46,12 +50,12 @@ def render_episode(
         build_plant(contract, model, reference, visual=True),
         rec.qpos[:steps, 0],
         rec.command[:steps, 0],
-        np.hstack([rec.lin_vel[:steps, 0, :2], rec.ang_vel[:steps, 0, 2:]]) if velocity else None,
+        None if followed is None else followed[:steps],
         showcase.labels,
         out,
         control_dt=rec.control_dt,
         frames=frames,
-        components=COMPONENTS if velocity else tuple(zip(contract.command_names, contract.command_units, strict=True)),
+        components=shown,
     )
 
 
@@ -126,5 +130,6 @@ def record_video(bundle: Path, out: Path, *, model: Path | None = None, seconds:
     contract, reference = Contract.load(bundle), bundle / "robot.xml"
     path = reference if model is None else Path(model)
     policy = BatchedPolicy(bundle / "policy.onnx", contract, 1)
-    showcase = suite_of(contract).showcase(build_plant(contract, path, reference, gait=True), contract, policy)
-    return render_episode(showcase, contract, path, reference, out, seconds=seconds)
+    suite = suite_of(contract)
+    showcase = suite.showcase(build_plant(contract, path, reference, gait=True), contract, policy)
+    return render_episode(suite, showcase, contract, path, reference, out, seconds=seconds)

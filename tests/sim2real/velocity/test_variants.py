@@ -17,7 +17,7 @@ from gaitway_sim2real.pages.verdict import write_verdict
 from gaitway_sim2real.trial import Verdict, judging, schedule, validate_bundle
 from gaitway_sim2real.trial.intervals import Samples
 from gaitway_sim2real.trial.scenario import Scenario
-from gaitway_sim2real.trial.sensitivity import sensitivity, spreads
+from gaitway_sim2real.trial.sensitivity import sensitivity
 from gaitway_sim2real.trial.simulate import simulate
 from gaitway_sim2real.trial.verdict import ScenarioResult
 from gaitway_velocity.command_classes import CLASSES
@@ -26,7 +26,7 @@ from gaitway_velocity.limits import FALLS_5, LINEAR
 from gaitway_velocity.metrics import METRICS
 from gaitway_velocity.scenarios import SCENARIOS, SUITE_VERSION
 from gaitway_velocity.suite import SUITE
-from gaitway_velocity.variants import CONTACT, FACTORS, NOMINAL
+from gaitway_velocity.variants import CONTACT, FACTORS, NOMINAL, spreads
 from recording import recording
 from stand_bundle import make_stand_bundle
 
@@ -104,12 +104,8 @@ def test_sensitivity_is_a_table_of_one_change_at_a_time() -> None:
     assert [level.number for level in friction.levels] == [0.4, 0.8, 1.2]  # the nominal one among them
     assert friction.levels[0].change["slip"] == pytest.approx(0.06)
     assert friction.levels[0].change["falls"] == 0.5 and friction.levels[1].change["slip"] == 0.0
-    assert spreads([shape, friction], SUITE, CONTACT) == [
-        "this gait depends on friction: slip 0.040 m/s (0.8) and 0.100 m/s (0.4)"
-    ]
-    assert spreads([shape], SUITE, CONTACT)[0].startswith(
-        "this gait hardly depends on contacts, most on shape of the feet"
-    )
+    assert spreads([shape, friction]) == ["this gait depends on friction: slip 0.040 m/s (0.8) and 0.100 m/s (0.4)"]
+    assert spreads([shape])[0].startswith("this gait hardly depends on contacts, most on shape of the feet")
 
 
 class Falls:
