@@ -37,14 +37,16 @@ def report(
     climbs: Mapping[str, Strip] | None = None,
 ) -> Report:
     """The whole page. ``climbs`` are pictures of walks on rungs of ladders, by their titles."""
+    own = suite.sections(verdict, evidence, contract, climbs or {})
     return Report(
         f"{contract.robot}: validation {verdict.word}",
         _head(verdict, contract),
         _film(clip, why_no_clip, suite.film_note),
-        *suite.sections(verdict, evidence, contract, climbs or {}),
+        *own[:1],
         _sensitivity(suite, verdict),
         _scenarios(verdict),
         engine_section(verdict),
+        *own[1:],
         _motion(evidence, contract),
         _falls(verdict),
         _all_numbers(suite, verdict),

@@ -163,7 +163,10 @@ class Suite:
         return tuple(self.table)
 
     def sections(self, verdict: Any, evidence: Evidence, contract: Contract, climbs: Mapping[str, Strip]) -> list[Any]:
-        """The suite's own sections of a report on a :class:`.Verdict`; ``climbs`` are walks on rungs, by title."""
+        """The suite's own sections of a report on a :class:`.Verdict`, of which the first stands above the scenarios.
+
+        ``climbs`` are pictures of walks on rungs, by title.
+        """
         return []
 
 
