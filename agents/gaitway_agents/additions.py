@@ -1,7 +1,8 @@
-"""Additions to PPO: parts that change its rewards or advantages, learn beside it, and keep a state of their own.
+"""Additions to PPO: parts that change its rewards, advantages or loss, learn beside it, and keep a state of their own.
 
-The estimator of a policy and the scalers of rewards and advantages are additions. Another package's is a dataclass of
-settings that makes one, named as ``module:Class`` in ``agent.additions``: a curiosity bonus, a discriminator's reward.
+The estimator of a policy, the scalers of rewards and advantages and the mirror loss are additions. Another package's is
+a dataclass of settings that makes one, named as ``module:Class`` in ``agent.additions``: a curiosity bonus, a
+discriminator's reward.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from .core.batch import Batch
+    from .core.policy import Evaluation
     from .models.actor_critic import ActorCritic
     from .rollout import EnvRollout
 
@@ -34,12 +36,26 @@ class Addition:
         """Take notice of the batch of an update, before it."""
 
     def advantages(self, batch: Batch) -> Batch:
-        """The batch with other advantages, in every epoch that estimates them anew."""
+        """The batch with other advantages, in every epoch that estimates them anew.
+
+        Further ``observations`` in it reach :meth:`added_loss`; those that networks read may come to it as features.
+        """
         return batch
+
+    def added_loss(self, policy: ActorCritic, new: Evaluation, batch: Batch) -> torch.Tensor:
+        """What is added to the loss of each decision, shaped like ``batch.log_probs``; its mean is a statistic.
+
+        ``policy`` has the parameters that are learnt, and ``new`` is what it says of these rows of the batch.
+        """
+        raise NotImplementedError
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Learn, after the policy's update; returns statistics, which stand under ``learn/``."""
         return {}
+
+    @property
+    def has_loss(self) -> bool:
+        return type(self).added_loss is not Addition.added_loss
 
     def state_dict(self) -> dict[str, Any]:
         """What a training goes on from; tensors, numbers, lists and mappings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ from .presets import PPOConfig
 from .restored import actor_of, make_policy
 from .rollout import EnvRollout
 from .source import RolloutSource, check_source
-from .symmetry import Symmetry
+from .symmetry import MirrorLoss, Symmetry
 from .trainer import Episode, Observation
 
 BUILT_IN = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
@@ -93,12 +94,15 @@ class OnPolicyTrainer:
             self.policy = make_policy(seen, done, config.model, columns).to(self.device)
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
-        self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator)
         self.additions = {
             name: each.make(self.policy, source, self.generator) for name, each in config.additions.items()
         }
         """By name; those that change rewards do so in this order."""
-        self.additions |= self._built_in()
+        for name, addition in self._built_in().items():
+            if name in self.additions:
+                raise UserError(f"agent.additions.{name}: one of PPO's own has this name; choose another")
+            self.additions[name] = addition
+        self.optimizer = make_optimizer(self.policy, config.optimizer, self.generator, self.additions)
         for buffer in self.policy.buffers():
             distributed.from_first_(buffer)
         self._average = None if config.average_steps is None else self._averaged(config.average_steps)
@@ -115,6 +119,9 @@ class OnPolicyTrainer:
             found["reward_scaler"] = ScaledRewards(RewardScaler(self.num_envs, config.gamma).to(self.device))
         if config.model.dreamer.percentile_scaling:
             found["advantage_scaler"] = PercentileScaler()
+        if config.symmetry == "loss":
+            assert self.symmetry is not None
+            found["mirror"] = MirrorLoss(self.policy, self.symmetry, config.mirror_loss_coefficient)
         return found
 
     def _averaged(self, over: int) -> AveragedModel:
@@ -366,12 +373,18 @@ def undistributed(config: PPOConfig) -> str | None:
 
 
 def make_optimizer(
-    policy: nn.Module, config: OptimizerConfig | TrustRegionConfig, generator: torch.Generator
+    policy: nn.Module,
+    config: OptimizerConfig | TrustRegionConfig,
+    generator: torch.Generator,
+    additions: Mapping[str, Addition],
 ) -> PolicyOptimizer | TrustRegionOptimizer:
     """The optimiser that goes with the class of its settings."""
-    if isinstance(config, TrustRegionConfig):
-        return TrustRegionOptimizer(policy, config, generator)
-    return PolicyOptimizer(policy, config, generator)
+    added = {name: addition.added_loss for name, addition in additions.items() if addition.has_loss}
+    if not isinstance(config, TrustRegionConfig):
+        return PolicyOptimizer(policy, config, generator, added=added)
+    if added:
+        raise UserError(f"addition {min(added)!r} has a loss, which a trust region cannot take: use plain PPO")
+    return TrustRegionOptimizer(policy, config, generator)
 
 
 def _mean_reward(rollout: EnvRollout) -> float:

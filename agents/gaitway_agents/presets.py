@@ -8,7 +8,7 @@ from typing import Annotated
 
 import torch
 from gaitway_files.errors import UserError
-from gaitway_files.ranges import Checked, PositiveInt, Share, one_of
+from gaitway_files.ranges import Checked, PositiveFloat, PositiveInt, Share, one_of
 
 from .additions import AdditionConfig
 from .core.critic import CriticConfig
@@ -37,8 +37,12 @@ class PPOConfig(Checked):
     """Estimate advantages anew before every epoch (Andrychowicz et al. 2021, "What matters in on-policy RL")."""
     random_episode_start: bool = True
     """Start episodes at random ages, so that time-outs do not come all at once."""
-    symmetry: Annotated[str, one_of("none", "canonical", "augment")] = "none"
-    """"none", "canonical" (act in one fundamental domain of the mirror group) or "augment" (learn from images)."""
+    symmetry: Annotated[str, one_of("none", "canonical", "augment", "loss")] = "none"
+    """"none", "canonical" (act in one fundamental domain of the mirror group), "augment" (learn from images) or "loss"
+    (be drawn to act in an image as the image of the action)."""
+    mirror_loss_coefficient: PositiveFloat = 1.0
+    """Weight of the squared distance between the action in an image and the image of the action, of the symmetry
+    "loss" (Yu et al. 2018); rsl_rl's ``mirror_loss_coeff``. Typically 0.1 to 4."""
     learning_rate_final: float | None = None
     """Learning rate at the end of its decay; None keeps it constant."""
     anneal_steps: PositiveInt | None = None
@@ -63,6 +67,8 @@ class PPOConfig(Checked):
         super().__post_init__()
         self._check_critic()
         if isinstance(self.optimizer, TrustRegionConfig):
+            if self.symmetry == "loss":
+                raise UserError("symmetry 'loss' with a trust region: it bounds the policy's own loss; use 'augment'")
             if self.recompute_advantages:
                 raise UserError("recompute_advantages with a trust region: its policy takes one step; set it false")
         elif self.anneal == "exponential" and not (self.learning_rate_final and self.learning_rate_final > 0.0):

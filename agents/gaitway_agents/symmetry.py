@@ -1,4 +1,4 @@
-"""Mirror symmetry as signed permutations: canonicalisation and augmentation. Knows indices and signs, not robots."""
+"""Mirror symmetry as signed permutations: canonical images, augmentation, a loss. Knows indices, not robots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import torch
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
+from .additions import Addition
 from .core.batch import Batch, concatenate
+from .core.policy import Evaluation
+from .models.actor_critic import ACTOR_FEATURES, ActorCritic
 from .models.estimator import EstimatingActor
 
 
@@ -137,6 +140,34 @@ class Symmetry(nn.Module):
                 )
             )
         return concatenate(images)
+
+
+class MirrorLoss(Addition):
+    """The squared distance between the most likely action in an image and the image of the most likely action.
+
+    The mean over elements and coordinates, weighed; only the action in the image is moved, as by rsl_rl.
+    """
+
+    def __init__(self, policy: ActorCritic, symmetry: Symmetry, coefficient: float):
+        self.policy, self.symmetry, self.coefficient = policy, symmetry, coefficient
+
+    @torch.no_grad()
+    def advantages(self, batch: Batch) -> Batch:
+        """The batch with what the actor reads in each image."""
+        images = {}
+        for g in range(1, self.symmetry.order):
+            element = torch.full((len(batch),), g, device=batch.actions.device)
+            image = {name: self.symmetry.apply_to(name, x, element) for name, x in batch.observations.items()}
+            images[f"image {g}"] = self.policy.actor_features(image)
+        return batch.replace(observations=batch.observations | images)
+
+    def added_loss(self, policy: ActorCritic, new: Evaluation, batch: Batch) -> Tensor:
+        action, errors = policy.head.mode(new.distribution).detach(), []
+        for g in range(1, self.symmetry.order):
+            there = policy.distribution({ACTOR_FEATURES: batch.observations[f"image {g}"]})
+            wanted = self.symmetry.apply_to("action", action, torch.full((len(batch),), g, device=action.device))
+            errors.append((policy.head.mode(there) - wanted).square().mean(1))
+        return self.coefficient * torch.stack(errors).mean(0)
 
 
 class CanonicalActor(nn.Module):

@@ -174,7 +174,7 @@ def mirror_group() -> Symmetry:
     return Symmetry({"policy": flip}, flip, selectors=(0,))
 
 
-@pytest.mark.parametrize("mode", ["canonical", "augment"])
+@pytest.mark.parametrize("mode", ["canonical", "augment", "loss"])
 def test_symmetric_learners_solve_a_symmetric_task(mode):
     def rule(state: Tensor, action: Tensor, age: Tensor):
         return state, -(action - state).square()[:, 0], always(len(state))
@@ -182,7 +182,8 @@ def test_symmetric_learners_solve_a_symmetric_task(mode):
     config = dataclasses.replace(CONFIG, symmetry=mode)
     trainer = on_policy_trainer(TinyWorld(signs, rule), config, seed=0, symmetry=mirror_group())
     for _ in range(40):
-        trainer.iterate()
+        statistics = trainer.iterate()
+    assert ("learn/mirror_loss" in statistics) == (mode == "loss")
     left, right = actions(trainer, -1.0, 1.0)
     assert right == pytest.approx(1.0, abs=0.2)
     assert left == pytest.approx(-right, abs=1e-6 if mode == "canonical" else 0.15)

@@ -59,6 +59,9 @@ class Bonus(Addition):
         self.bonus = self.weight * (seen - mean).norm(dim=-1)
         return replace(rollout, learnt_rewards=rollout.learnt_rewards + self.bonus)
 
+    def added_loss(self, policy, new, batch):
+        return 0.1 * new.distribution[0].square().mean(-1)  # actions are small
+
     def update(self, batch):
         self.mean = batch.observations["policy"].mean(0)
         return {"novelty": float(self.bonus.mean())}
@@ -157,7 +160,9 @@ def test_an_addition_changes_rewards_learns_and_goes_on(here):
     half = gaitway.train(TASK, out="half", total_steps=64, **GIVEN, **BONUS)
     half = gaitway.train(TASK, out="half", total_steps=128, resume=True)
     losses = [[row["learn/value_loss"] for row in run.rows()] for run in (whole, half)]
-    assert losses[0] == losses[1] and all(row["learn/novelty"] > 0 for row in whole.rows())
+    assert losses[0] == losses[1] and all(
+        row["learn/novelty"] > 0 and row["learn/novelty_loss"] > 0 for row in whole.rows()
+    )
     without = gaitway.train(TASK, out="without", total_steps=128, **GIVEN)
     assert [row["learn/value_loss"] for row in without.rows()] != losses[0]
     assert without.rows()[0]["rollout/reward"] == whole.rows()[0]["rollout/reward"]  # the world's
@@ -174,6 +179,13 @@ def test_an_addition_changes_rewards_learns_and_goes_on(here):
 def test_additions_that_are_none(here, setting, said):
     with pytest.raises(gaitway.UserError, match=said):
         gaitway.train(TASK, out="wrong", **GIVEN, **{"agent.additions.novelty": setting})
+    assert not (here / "wrong").exists()
+
+
+def test_an_addition_may_not_take_a_name_of_ours(here):
+    named = {"agent.additions.mirror": BONUS["agent.additions.novelty"], "agent.symmetry": "loss"}
+    with pytest.raises(gaitway.UserError, match=r"agent\.additions\.mirror: one of PPO's own has this name"):
+        gaitway.train(TASK, out="wrong", **GIVEN, **named)
     assert not (here / "wrong").exists()
 
 

@@ -14,7 +14,7 @@ from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.heads import gaussian_log_prob
 from gaitway_agents.models.normalizer import RunningNormalizer
-from gaitway_agents.symmetry import Symmetry
+from gaitway_agents.symmetry import MirrorLoss, Symmetry
 from torch import Tensor
 
 pytest.importorskip("rsl_rl")
@@ -250,6 +250,31 @@ def test_parameters_after_an_update_with_mirrored_data(monkeypatch):
     losses = ppo.update()
     compare(policy, ppo)
     assert statistics["value_loss"] == pytest.approx(losses["value"], rel=1e-5)
+    assert statistics["policy_loss"] == pytest.approx(losses["surrogate"], rel=1e-5)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_parameters_after_an_update_with_a_mirror_loss(monkeypatch, workers):
+    """One minibatch; chunks and threads share the loss, whose statistic has its coefficient."""
+    policy, rollout = make_policy(), make_rollout()
+    symmetry_cfg = {
+        "env": None,
+        "data_augmentation_func": mirror,
+        "use_data_augmentation": False,
+        "use_mirror_loss": True,
+        "mirror_loss_coeff": 0.5,
+    }
+    ppo = make_rsl_rl(policy, entropy_coef=0.005, schedule="fixed", num_mini_batches=1, symmetry_cfg=symmetry_cfg)
+    collect(ppo, rollout)
+    symmetry = Symmetry({"policy": (PERM, SIGN)}, (ACTION_PERM, ACTION_SIGN), selectors=(4,)).double()
+    loss = MirrorLoss(policy, symmetry, 0.5)
+    batch = loss.advantages(make_batch(policy, ppo))
+    config = OptimizerConfig(schedule="constant", minibatches=1, chunk_size=40, workers=workers)
+    statistics = PolicyOptimizer(policy, config, added={"mirror": loss.added_loss}).update(batch)
+    losses = ppo.update()
+    compare(policy, ppo)
+    assert losses["symmetry"] > 1e-3
+    assert statistics["mirror_loss"] == pytest.approx(0.5 * losses["symmetry"], rel=1e-5)
     assert statistics["policy_loss"] == pytest.approx(losses["surrogate"], rel=1e-5)
 
 

@@ -37,6 +37,16 @@ class Batch:
     def __len__(self) -> int:
         return len(self.actions)
 
+    @property
+    def decisions(self) -> Tensor | float:
+        """Their number, by which sums are divided for means."""
+        return float(self.advantages.numel()) if self.mask is None else self.mask.sum().clamp(min=1.0)
+
+    def shuffled(self, generator: torch.Generator | None) -> Tensor:
+        """Numbers of the rows in random order."""
+        device = torch.device("cpu") if generator is None else generator.device
+        return torch.randperm(len(self), generator=generator, device=device).to(self.actions.device)
+
     def __getitem__(self, index: Tensor | slice) -> Batch:
         """The rows at ``index``."""
         return self.map(lambda value: _rows(value, index))

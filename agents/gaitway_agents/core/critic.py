@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import objective
 from .batch import Batch
 from .finite import NonFiniteError, first_bad
+from .policy import has_moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +61,19 @@ class CriticOptimizer:
             raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         self.inner.param_groups[0]["lr"] = self.learning_rate
         for _ in range(cfg.epochs):
-            order = shuffled(batch, self.generator)
+            order = batch.shuffled(self.generator)
             for rows in order.tensor_split(cfg.minibatches):
                 loss = self._accumulate(batch[rows])
                 if not math.isfinite(loss):
                     raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
                 self.inner.step()
-                tell(self.policy)
+                has_moved(self.policy)
                 total += loss
         return {"value_loss": total / (cfg.epochs * cfg.minibatches)}
 
     def _accumulate(self, batch: Batch) -> float:
         """Leave the gradient of a minibatch's mean loss in the critic; return the loss."""
-        count = decisions(batch)
+        count = batch.decisions
         self.inner.zero_grad(set_to_none=False)  # gradients may be views of a larger buffer
         total = 0.0
         for start in range(0, len(batch), self.config.chunk_size):
@@ -100,21 +101,3 @@ def squared_errors(new: Any, batch: Batch) -> Tensor | None:
     if new.values is None or batch.returns is None:
         return None
     return objective.value_loss(new.values, batch.returns)
-
-
-def tell(policy: nn.Module) -> None:
-    """Let a policy that follows its own parameters know that these have moved."""
-    after_step = getattr(policy, "after_step", None)
-    if after_step is not None:
-        after_step()
-
-
-def shuffled(batch: Batch, generator: torch.Generator | None) -> Tensor:
-    """The numbers of the batch's rows in random order."""
-    device = torch.device("cpu") if generator is None else generator.device
-    return torch.randperm(len(batch), generator=generator, device=device).to(batch.actions.device)
-
-
-def decisions(batch: Batch) -> Tensor | float:
-    """Number of decisions of a batch, by which sums are divided for means."""
-    return float(batch.advantages.numel()) if batch.mask is None else batch.mask.sum().clamp(min=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from . import distributed, objective
 from .advantage import normalise
 from .batch import Batch
-from .critic import CriticConfig, CriticOptimizer, decisions, shuffled, tell
+from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .offload import OffloadedAdam
-from .policy import Evaluation, computing
+from .policy import Evaluation, computing, has_moved
 from .threads import result_of
 
 
@@ -104,9 +104,16 @@ class PolicyOptimizer:
         config: OptimizerConfig,
         generator: torch.Generator | None = None,
         loss: Loss | None = None,
+        added: Mapping[str, Callable[[Any, Evaluation, Batch], Tensor]] | None = None,
     ):
+        """``added`` losses by name, shaped like those of ``loss``, see the policy too; statistics have their means."""
         self.policy, self.config, self.generator = policy, config, generator
         self.loss = PolicyLoss(config) if loss is None else loss
+        self.added = dict(added or {})
+        self.statistics = (*self.loss.statistics, *(f"{name}_loss" for name in self.added))
+        for name in self.added:
+            if f"{name}_loss" in self.loss.statistics:
+                raise UserError(f"the statistic {name}_loss is the optimiser's own: give the added loss another name")
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
@@ -135,7 +142,7 @@ class PolicyOptimizer:
 
         ``refresh`` returns the batch for each further epoch, its advantages estimated anew by the policy of then.
         """
-        cfg, names = self.config, self.loss.statistics
+        cfg, names = self.config, self.statistics
         if len(batch) < cfg.minibatches:
             raise UserError(f"a batch of {len(batch)} rows cannot be split into {cfg.minibatches} minibatches")
         totals, grad_norm, steps, stopped = [0.0] * len(names), 0.0, 0, False
@@ -145,7 +152,7 @@ class PolicyOptimizer:
         for epoch in range(cfg.epochs):
             if epoch and refresh is not None:
                 data = self._prepared(refresh())
-            order = shuffled(data, self.generator)
+            order = data.shuffled(self.generator)
             for rows in order.tensor_split(cfg.minibatches):
                 # One in its own order has the forward passes of whatever else evaluated it, and their very numbers.
                 minibatch = data if cfg.minibatches == 1 else data[rows]
@@ -168,7 +175,7 @@ class PolicyOptimizer:
                 # theta <- Adam(theta, g)
                 self.inner.param_groups[0]["lr"] = self.learning_rate
                 self.inner.step()
-                tell(self.policy)
+                has_moved(self.policy)
                 grad_norm += norm
             if stopped:
                 break
@@ -192,7 +199,7 @@ class PolicyOptimizer:
         In chunks of rows, which the workers share. Counts are means over processes: then the mean of the processes'
         gradients is that over all of their decisions.
         """
-        count = decisions(batch)
+        count = batch.decisions
         if distributed.size() > 1 and not self._even:
             count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         total = self._total(batch, count)
@@ -203,7 +210,7 @@ class PolicyOptimizer:
         def work(worker: int) -> Tensor:
             policy = self._replicas[worker][0]
             shares = [self._chunk(policy, batch[part], count, total) for part in parts[worker :: self.config.workers]]
-            return sum(shares, start=torch.zeros(len(self.loss.statistics), device=batch.actions.device))
+            return sum(shares, start=torch.zeros(len(self.statistics), device=batch.actions.device))
 
         if self._pool is None:
             return work(0)
@@ -219,7 +226,11 @@ class PolicyOptimizer:
         cfg, mask = self.config, batch.mask
         with computing(batch.actions.device, cfg.precision):
             new: Evaluation = policy.evaluate(batch)
+            added = [_shaped(name, loss(policy, new, batch), new) for name, loss in self.added.items()]
         losses, columns = self.loss(new, batch)
+        if added:
+            losses = losses + sum(added)
+            columns = torch.cat((columns, torch.stack(added).detach()))
         if cfg.aggregation == "sequence":
             losses = objective.sequence_means(losses, mask)
             objective.masked_mean(losses, None, total).backward()
@@ -275,6 +286,15 @@ class PolicyOptimizer:
         self.learning_rate = state["learning_rate"]
         if self.critic is not None:
             self.critic.load_state_dict(state["critic"])
+
+
+def _shaped(name: str, losses: Tensor, new: Evaluation) -> Tensor:
+    if losses.shape != new.log_probs.shape:
+        raise UserError(
+            f"added loss {name!r} has shape {tuple(losses.shape)}: expected {tuple(new.log_probs.shape)}, one of each "
+            "decision"
+        )
+    return losses.float() if losses.dtype == torch.bfloat16 else losses
 
 
 def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:

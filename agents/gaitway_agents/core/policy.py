@@ -57,3 +57,10 @@ class Policy(Protocol):
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Parameters whose gradients are clipped together."""
         ...
+
+
+def has_moved(policy: nn.Module) -> None:
+    """Let a policy that follows its own parameters know that an optimiser has taken a step."""
+    after_step = getattr(policy, "after_step", None)
+    if after_step is not None:
+        after_step()

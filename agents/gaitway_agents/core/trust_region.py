@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from . import objective
 from .advantage import normalise
 from .batch import Batch
-from .critic import CriticConfig, CriticOptimizer, decisions
+from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
 from .policy import Evaluation
@@ -88,7 +88,7 @@ class TrustRegionOptimizer:
         return statistics | self.critic.update(batch) | {"learning_rate": self.learning_rate}
 
     def _improve(self, batch: Batch) -> dict[str, float]:
-        count = decisions(batch)
+        count = batch.decisions
         now = self._evaluate(batch)
         start = tuple(parameter.detach() for parameter in now.distribution)
         surrogate = self._surrogate(now, batch, count)

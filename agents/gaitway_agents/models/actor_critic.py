@@ -154,9 +154,9 @@ class ActorCritic(nn.Module):
 
     def distribution(self, observations: Observations) -> Parameters:
         """Parameters of the action distribution, each (B, ...)."""
-        return self.head(self.actor(self._actor_features(observations)), observations)
+        return self.head(self.actor(self.actor_features(observations)), observations)
 
-    def _actor_features(self, observations: Observations) -> Tensor:
+    def actor_features(self, observations: Observations) -> Tensor:
         """Input of the actor's network."""
         if ACTOR_FEATURES in observations:
             return observations[ACTOR_FEATURES]
@@ -190,14 +190,14 @@ class ActorCritic(nn.Module):
         if not (actor.only_vectors and critic.only_vectors):
             return batch
         kept = {name: value for name, value in batch.observations.items() if name not in (*actor.keys, *critic.keys)}
-        features = {ACTOR_FEATURES: in_precision(self._actor_features(batch.observations))}
+        features = {ACTOR_FEATURES: in_precision(self.actor_features(batch.observations))}
         if critic is not actor:
             features[CRITIC_FEATURES] = in_precision(critic(batch.observations))
         return batch.replace(observations=kept | features)
 
     def evaluate(self, batch: Batch) -> Evaluation:
         observations = batch.observations
-        features = self._actor_features(observations)
+        features = self.actor_features(observations)
         if self.critic_encoder is self.actor_encoder:
             critic_features = features
         elif CRITIC_FEATURES in observations:
