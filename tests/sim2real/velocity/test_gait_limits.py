@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.rehearse import nominal
 from gaitway_sim2real.trial import Verdict, validate_bundle
 from gaitway_sim2real.trial.judging import Plants, usable
 from gaitway_sim2real.trial.needs import by_reason
 from gaitway_sim2real.trial.scenario import Limit, Scenario
+from gaitway_velocity import limits
 from gaitway_velocity.command_classes import CLASSES, draw_class, has_class
 from gaitway_velocity.limits import GAIT_LIMITS
 from gaitway_velocity.needs import TWO_FEET
@@ -140,3 +142,8 @@ def test_limits_grow_with_the_robot() -> None:
     assert ratio == pytest.approx({name: expected.get(name, 1.0) for name in large})
     plain = Limit(metric="falls", value=0.01)
     assert plain.for_robot(0.3) is plain
+
+
+def test_a_rehearsal_judges_velocities_by_the_limits_of_the_suite() -> None:
+    ours = (nominal.LINEAR, nominal.LINEAR_ON_TWO, nominal.YAW)
+    assert ours == tuple(limit.value for limit in (limits.LINEAR, limits.LINEAR_ON_TWO, limits.YAW))
