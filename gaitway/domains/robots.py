@@ -256,6 +256,8 @@ class Robots(Environments):
         backend(config.world).start(config)
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
+        from gaitway_tasks.commands import check_exported, steering
+
         if config.until == "good":
             yield (
                 "training ends when a policy passes an examination and then the whole suite, after "
@@ -263,6 +265,10 @@ class Robots(Environments):
             )
         if config.preset and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
             yield f"{config.task.robot.name} has no mirrors: each direction is learnt from steps in it alone"
+        try:
+            check_exported(*steering(config.task))
+        except UserError as error:
+            yield f"policies of {config.task.name} cannot be exported: {error}"
         yield from backend(config.world).notes(config, continued=continued)
 
 
@@ -304,6 +310,8 @@ def _identified(task: Task, path: Path) -> Task:
 
 
 def _check_task(task: Task) -> None:
+    from gaitway_tasks.commands import check_numbers
+
     if task.timing.max_episode_length < 1:
         raise ConfigError(
             f"task.timing.episode_length_s={task.timing.episode_length_s} is shorter than one control step "
@@ -319,3 +327,7 @@ def _check_task(task: Task) -> None:
                 continue
             if isinstance(value, tuple) and len(value) == 2 and value[0] > value[1]:
                 raise ConfigError(f"task.commands.{name}.{key}=[{value[0]}, {value[1]}]: the lower end comes first")
+        try:
+            check_numbers(name, command)
+        except UserError as error:
+            raise ConfigError(f"task.commands: {error}") from None

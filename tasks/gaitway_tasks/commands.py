@@ -6,6 +6,8 @@ A kind is a frozen dataclass with its ``ranges``; ours have a row in :data:`KIND
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -111,6 +113,40 @@ class CommandSampler:
         """Go on where :meth:`state_dict` was."""
         for name, value in state.items():
             getattr(self, name).copy_(value)
+
+
+def check_numbers(name: str, command: Command) -> None:
+    """Raise :class:`UserError` for a command whose numbers do not fit together, before a training begins with it."""
+    numbers, of = command.ranges(), f"{name!r}, a {type(command).__name__}"
+    if not numbers:
+        raise UserError(f"{of}: its ranges are empty: give it one for each number that a robot is told")
+    for key, (low, high) in numbers.items():
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise UserError(f"{of}: the range of {key} is ({low}, {high}): give finite ones, the lowest first")
+    for field in ("acceleration", "rest", "units"):
+        if (values := getattr(command, field)) and len(values) != len(numbers):
+            raise UserError(f"{of}: its {field} {tuple(values)} need one for each of {', '.join(numbers)}")
+    if not all(0.0 < most < math.inf for most in command.acceleration or ()):
+        raise UserError(f"{of}: its acceleration is {command.acceleration}: all must be above 0")
+    for (key, (low, high)), value in zip(numbers.items(), command.rest or (), strict=False):
+        if not low <= value <= high:
+            raise UserError(f"{of}: its rest of {key} is {value}, outside the range ({low}, {high})")
+    if command.suite and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", command.suite):
+        raise UserError(f"{of}: its suite is {command.suite!r}: expected module:OBJECT")
+
+
+def check_exported(name: str, command: Command) -> None:
+    """Raise :class:`UserError` for a command with which no policy can be exported."""
+    if is_velocity(command):
+        return
+    if command.margin:
+        raise UserError(f"command {name!r} has margin={command.margin:g}, which velocities alone have: set it to 0")
+    for field in ("acceleration", "rest", "units"):
+        if not getattr(command, field):
+            raise UserError(
+                f"command {name!r}: its {field} are not set, and an exported policy needs one for each of "
+                f"{', '.join(command.ranges())}: set {type(command).__name__}.{field}"
+            )
 
 
 def steering(task: Any) -> tuple[str, Command]:

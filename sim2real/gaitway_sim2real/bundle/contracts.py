@@ -19,7 +19,7 @@ from gaitway_onboard.bundle.contract import (
     TermLayout,
 )
 from gaitway_tasks.actions import joint_positions
-from gaitway_tasks.commands import is_velocity, steering
+from gaitway_tasks.commands import check_exported, is_velocity, steering
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -80,20 +80,10 @@ def _check_task(task: Task) -> None:
             f"it has inputs for {', '.join(ESTIMATES.values())}"
         )
     try:
-        (name, command), _ = steering(task), joint_positions(task)
+        told, _ = steering(task), joint_positions(task)
+        check_exported(*told)
     except UserError as error:
         raise ExportError(str(error)) from None
-    numbers = command.ranges()
-    if is_velocity(command):
-        return
-    if command.margin:
-        raise ExportError(f"command {name!r} has margin={command.margin:g}, which velocities alone have: set it to 0")
-    for field, value in (("acceleration", command.acceleration), ("rest", command.rest), ("units", command.units)):
-        if len(value or ()) != len(numbers):
-            raise ExportError(
-                f"command {name!r}: its {field} are {value or 'not set'}, and an exported policy needs one for each of "
-                f"{', '.join(numbers)}: set {type(command).__name__}.{field}"
-            )
 
 
 def _within_range(task: Task) -> Task:

@@ -1,6 +1,6 @@
 """An arm of another package, with a command of its own: docs/examples/reacher, from training to the wire."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mujoco
@@ -31,6 +31,7 @@ from gaitway_tasks.signals import reads
 from gaitway_tasks.spec import Event, ObservationTerm
 from tree import ROOT
 
+import gaitway
 from gaitway.cli import main
 from gaitway.start import Order, preset_of
 from gaitway.train_config import resolve
@@ -145,6 +146,32 @@ def test_a_command_without_a_limit_is_refused(task):
 
     with pytest.raises(ExportError, match=r"'point': its acceleration are not set.*x, z: set Jumping\.acceleration"):
         exportable(replace(task, commands={"point": Jumping()}))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"ranges": lambda self: {"x": (0.5, 0.25)}},
+            r"the range of x is \(0\.5, 0\.25\): give finite ones, the lowest first",
+        ),
+        ({"units": ("m",)}, r"its units \('m',\) need one for each of x, z"),
+        ({"acceleration": (0.5, 0.0)}, r"its acceleration is \(0\.5, 0\.0\): all must be above 0"),
+        ({"rest": (9.0, 0.0)}, r"its rest of x is 9\.0, outside the range \(0\.25, 0\.5\)"),
+        ({"suite": "reacher.suite"}, r"its suite is 'reacher\.suite': expected module:OBJECT"),
+        ({"ranges": lambda self: {}}, "its ranges are empty"),
+    ],
+)
+def test_numbers_of_a_command_that_do_not_fit_are_refused_before_training(task, tmp_path, monkeypatch, change, said):
+    from reacher import tasks
+
+    odd = dataclass(frozen=True, kw_only=True)(
+        type("Odd", (tasks.Point,), {**change, "__module__": "reacher.tasks", "__annotations__": {}})
+    )
+    monkeypatch.setattr(tasks, "Odd", odd, raising=False)
+    with pytest.raises(UserError, match=rf"task\.commands: 'point', a Odd: {said}"):
+        gaitway.train(replace(task, commands={"point": odd()}), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_arm_has_no_imu(task):
