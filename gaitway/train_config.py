@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AGENT_KINDS = Kinds(lambda: [row.config_path() for row in (*ENVIRONMENTS.values(), *TEXTS.values())])
 """The classes of agents' settings, of agents from other packages too."""
-SIMULATORS = Kinds(*(row.options for row in BACKENDS.values() if row.options), optional=True)
+SIMULATORS = Kinds(lambda: [row.options for row in BACKENDS.values() if row.options], optional=True)
 """The classes of simulators' settings."""
 LEAST = {
     "num_envs": 1,

@@ -20,7 +20,6 @@ from gaitway import catalogue
 from gaitway.backends.backend import Backend
 from gaitway.backends.table import BACKENDS, Row
 from gaitway.cli import main
-from gaitway.train_config import SIMULATORS
 
 TASK = "velocity-flat-anymal-c-blind"
 
@@ -68,7 +67,6 @@ class Toy(Backend):
 @pytest.fixture
 def toy(monkeypatch):
     monkeypatch.setitem(BACKENDS, "toy", Row(f"{__name__}:Toy", "Toy", options=TOY_OPTIONS))
-    monkeypatch.setitem(SIMULATORS.paths, "ToyOptions", TOY_OPTIONS)
     monkeypatch.setitem(catalogue.WORLDS, "toy", catalogue.Entry(summary="hovering", modules=("torch",), extras=()))
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Toy=Toy, ToyOptions=ToyOptions))
 

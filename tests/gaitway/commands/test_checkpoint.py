@@ -260,7 +260,7 @@ def test_only_a_run_has_checkpoints(words, tmp_path, monkeypatch, capsys):
 
 def test_python_refuses_it_as_well():
     for call in (gaitway.play, gaitway.validate):
-        with pytest.raises(gaitway.UserError, match=r"--checkpoint best: .*only a run has checkpoints"):
+        with pytest.raises(gaitway.UserError, match=r"^checkpoint best: .*only a run has checkpoints"):
             call(BUNDLE, checkpoint="best")
 
 
