@@ -94,7 +94,7 @@ class Collector:
         return (observation, None) if self.symmetry is None else self.symmetry.canonicalize(observation, step)
 
     def state_dict(self) -> dict[str, Any]:
-        """Lists of one; no observations where the environment restarts when it is loaded."""
+        """As of several environments of which there is one; no observations where it restarts when it is loaded."""
         restarts = getattr(self.env, "restarts_on_load", False)
         return {
             "observations": None if restarts or self.observations is None else [self.observations],

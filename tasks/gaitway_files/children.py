@@ -1,4 +1,4 @@
-"""Processes that end with the one that started them, also when that one is killed and can say no last word.
+"""Processes that end with the one that started them, also when that one is killed and cannot tell them.
 
 The kernel sends the signal when the *thread* that started a process ends: start them from one that lives as long.
 Other systems than Linux have no such signal, and there a process that is left behind ends by itself or not at all.

@@ -1,7 +1,7 @@
 """Check a value against the small part of JSON Schema that contract.schema.json uses.
 
-A robot's computer gets no schema library for one file. ``tests/sim2real/test_contract.py`` holds this checker against
-a complete implementation.
+A robot's computer gets no schema library for one file. ``tests/sim2real/onboard/bundle/test_contract.py`` holds this
+checker against a complete implementation.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DriveLimits:
     stall: Array
     """Torque at standstill of the torque-speed line [N m]; infinite without a line."""
     no_load: Array
-    """Speed at which nothing of it is left [rad/s]; infinite without a line."""
+    """Speed at which that line reaches 0 N m [rad/s]; infinite without a line."""
     damping: Array
     """kd of a drive that damps by itself [N m s/rad]."""
 

@@ -128,7 +128,7 @@ class Table:
                 others = (k for k, other in enumerate(below) if isinstance(other, str) or other[j] is not None)
                 cell = Cell(cell) if isinstance(cell, str) else cell
                 cells.append(cell.html(tag, kind, 1 + next(others, len(below))))
-        return _element("tr", "".join(cells), "first" * (row[0] is not None))
+        return _element("tr", "".join(cells), "" if row[0] is None else "first")
 
     def markdown(self) -> str:
         rule = ["---:" if NUMBER in kind else "---" for kind in self._kinds()]
