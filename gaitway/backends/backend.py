@@ -29,7 +29,7 @@ class Backend(ABC):
     gpu: ClassVar[bool] = False
     """True if it simulates on a GPU where there is one; the agent then learns there too."""
     portable: ClassVar[bool] = True
-    """True if any machine can make a run's environments again; else :func:`gaitway.domains.robots.in_mujoco` makes them."""
+    """True if any machine can make the environments of a run again; those of others are made in MuJoCo there."""
     brings_torch: ClassVar[bool] = False
     """True if its installation includes the agents' dependencies, so that nothing else must be installed."""
     own_options: ClassVar[tuple[str, ...]] = ()
