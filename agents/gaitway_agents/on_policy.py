@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import math
+import pickle
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from gaitway_files.blame import blamed
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from .additions import Addition
+from .additions import Addition, AdditionConfig
 from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
@@ -35,6 +38,7 @@ from .source import RolloutSource, check_source
 from .symmetry import MirrorLoss, Symmetry
 from .trainer import Episode, Observation
 
+Answer = TypeVar("Answer")
 BUILT_IN = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
 """Names of additions that settings of their own ask for."""
 
@@ -94,9 +98,7 @@ class OnPolicyTrainer:
             self.policy = make_policy(seen, done, config.model, columns).to(self.device)
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
-        self.additions = {
-            name: each.make(self.policy, source, self.generator) for name, each in config.additions.items()
-        }
+        self.additions = {name: self._made(name, each) for name, each in config.additions.items()}
         """By name; those that change rewards do so in this order."""
         for name, addition in self._built_in().items():
             if name in self.additions:
@@ -109,6 +111,40 @@ class OnPolicyTrainer:
         self.steps = 0
         self._episodes: list[Episode] = []
         self._publish()
+
+    def _made(self, name: str, settings: AdditionConfig) -> Addition:
+        """An addition of another package, whose state can be kept."""
+        with blamed(f"addition {name!r}", type(settings)):
+            made = settings.make(self.policy, self.source, self.generator)
+        if not isinstance(made, Addition):
+            raise UserError(f"addition {name!r}: its make returned a {type(made).__name__}, no Addition")
+        self._kept(name, made)
+        return made
+
+    def _asked(self, name: str, method: str, kind: type[Answer], call: Callable[..., Any], *args: Any) -> Answer:
+        """What an addition's method returns; what goes wrong in one of another package is told with its place."""
+        if name not in self.config.additions:
+            return call(*args)
+        with blamed(f"addition {name!r}, {method},", type(self.additions[name])):
+            answer = call(*args)
+        if not isinstance(answer, kind):
+            raise UserError(f"addition {name!r}: its {method} returned a {type(answer).__name__}, no {kind.__name__}")
+        return answer
+
+    def _kept(self, name: str, addition: Addition) -> dict[str, Any]:
+        """State of an addition of another package, which a checkpoint can hold and give back."""
+        with blamed(f"addition {name!r}, state_dict,", type(addition)):
+            state = addition.state_dict()
+            torch.save(state, file := io.BytesIO())
+            file.seek(0)
+        try:
+            torch.load(file, weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise UserError(
+                f"addition {name!r}: its state_dict holds more than tensors, numbers, texts, lists and mappings, and "
+                "no checkpoint with it could be read"
+            ) from error
+        return state
 
     def _built_in(self) -> dict[str, Addition]:
         config, found = self.config, dict[str, Addition]()
@@ -148,17 +184,20 @@ class OnPolicyTrainer:
                 self._begin_with(self.guess)
         steps = self.steps + self.config.num_steps * self.num_envs * distributed.size()
         rollout = self._collected(last=self.total_steps is not None and steps >= self.total_steps)
-        for addition in self.additions.values():
-            rollout = addition.rewards(rollout)
+        for name, addition in self.additions.items():
+            rollout = self._asked(name, "rewards", EnvRollout, addition.rewards, rollout)
         collected = time.perf_counter()
         self._anneal()
         batch = self._prepare(rollout)
-        for addition in self.additions.values():
-            addition.seen(batch)
+        for name, addition in self.additions.items():
+            self._asked(name, "seen", object, addition.seen, batch)
         refresh = (lambda: self._scaled(self._prepare(rollout))) if self.config.recompute_advantages else None
         statistics = self.optimizer.update(self._scaled(batch), refresh)
-        for addition in self.additions.values():
-            statistics |= addition.update(batch)
+        for name, addition in self.additions.items():
+            found = self._asked(name, "update", dict, _numbers, addition.update, batch)
+            if taken := sorted(found.keys() & statistics.keys()):
+                raise UserError(f"addition {name!r}: its statistic {taken[0]!r} is there already: give it another name")
+            statistics |= found
         self.policy.update_normalizers(rollout.valid_observations())
         if self._average is not None:
             self._average.update_parameters(self.policy)
@@ -250,8 +289,8 @@ class OnPolicyTrainer:
         return batch
 
     def _scaled(self, batch: Batch) -> Batch:
-        for addition in self.additions.values():
-            batch = addition.advantages(batch)
+        for name, addition in self.additions.items():
+            batch = self._asked(name, "advantages", Batch, addition.advantages, batch)
         return batch
 
     def _current(self, rollout: EnvRollout) -> tuple[Tensor, ...]:
@@ -326,7 +365,7 @@ class OnPolicyTrainer:
             "average": None if self._average is None else self._average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             **{name: None if (part := self.additions.get(name)) is None else part.state_dict() for name in BUILT_IN},
-            "additions": {name: self.additions[name].state_dict() for name in self.config.additions},
+            "additions": {name: self._kept(name, self.additions[name]) for name in self.config.additions},
             "steps": self.steps,
         } | self.own_state()
 
@@ -385,6 +424,12 @@ def make_optimizer(
     if added:
         raise UserError(f"addition {min(added)!r} has a loss, which a trust region cannot take: use plain PPO")
     return TrustRegionOptimizer(policy, config, generator)
+
+
+def _numbers(update: Callable[[Batch], Any], batch: Batch) -> Any:
+    """Statistics of an update as numbers."""
+    statistics = update(batch)
+    return {key: float(value) for key, value in statistics.items()} if isinstance(statistics, dict) else statistics
 
 
 def _mean_reward(rollout: EnvRollout) -> float:

@@ -179,6 +179,8 @@ def _apply(base: Any, changes: Any, path: str, known: list[str]) -> Any:
             if not complete and not path.endswith(
                 (".params", ".fields", ".kwargs", ".chat_template_kwargs", ".weights")
             ):
+                if path.endswith((".additions", "task.commands")):
+                    raise ConfigError(f'{where}={value!r}: a new one needs its kind, such as {{kind: "module:Class"}}')
                 raise unknown_key(where, known)
             merged[key] = value
         elif value is None and isinstance(base[key], dict) and ("func" in base[key] or path == "task.commands"):

@@ -59,13 +59,18 @@ class Kinds:
         if isinstance(kind, str) and kind in self.paths:
             return _dataclass_from(named(self.paths[kind]), data, path)
         if self.base is None or not isinstance(kind, str) or ":" not in kind:
-            raise ConfigError(f"{join(path, KIND)}={kind!r}: use one of {', '.join(self.paths)}")
+            raise ConfigError(f"{join(path, KIND)}={kind!r}: use {self._choice()}")
         found = object_named(kind)
         if not (isinstance(found, type) and issubclass(found, self.base) and dataclasses.is_dataclass(found)):
             raise ConfigError(f"{join(path, KIND)}={kind!r}: this is no dataclass derived from {self.base.__name__}")
         if lacks := sorted(getattr(found, "__abstractmethods__", ())):
             raise ConfigError(f"{join(path, KIND)}={kind!r}: it lacks {' and '.join(lacks)}")
         return _dataclass_from(found, data, path)
+
+    def _choice(self) -> str:
+        listed = f"one of {', '.join(self.paths)}" if self.paths else ""
+        theirs = "" if self.base is None else f"module:Class of another {self.base.__name__}"
+        return " or ".join(filter(None, (listed, theirs)))
 
     def name_of(self, cls: type) -> str:
         """Name of ``cls`` in the key ``kind``."""

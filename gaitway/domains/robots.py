@@ -208,6 +208,7 @@ class Robots(Environments):
             from gaitway_tasks.robots.check import check_robot
 
             check_robot(config.task.robot)
+            _check_suites(config.task)
         return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def try_out(self, env: Any) -> None:
@@ -307,6 +308,19 @@ def _identified(task: Task, path: Path) -> Task:
         network = str((path.parent / parameters.actuator_network).resolve())
         parameters = dataclasses.replace(parameters, actuator_network=network)
     return identified_task(task, parameters)
+
+
+def _check_suites(task: Task) -> None:
+    """Raise :class:`UserError` for a suite of another package that is not where its command says."""
+    named = [command.suite for command in task.commands.values() if command.suite]
+    if not named:
+        return
+    from gaitway_files.trust import trust
+    from gaitway_sim2real.trial.suites import suite_named
+
+    for path in named:
+        trust(path)
+        suite_named(path)
 
 
 def _check_task(task: Task) -> None:

@@ -124,7 +124,10 @@ def check_numbers(name: str, command: Command) -> None:
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise UserError(f"{of}: the range of {key} is ({low}, {high}): give finite ones, the lowest first")
     for field in ("acceleration", "rest", "units"):
-        if (values := getattr(command, field)) and len(values) != len(numbers):
+        values = getattr(command, field)
+        if isinstance(values, str):
+            raise UserError(f"{of}: its {field} is {values!r}: expected a tuple, ({values!r},)")
+        if values and len(values) != len(numbers):
             raise UserError(f"{of}: its {field} {tuple(values)} need one for each of {', '.join(numbers)}")
     if not all(0.0 < most < math.inf for most in command.acceleration or ()):
         raise UserError(f"{of}: its acceleration is {command.acceleration}: all must be above 0")
@@ -141,12 +144,11 @@ def check_exported(name: str, command: Command) -> None:
         return
     if command.margin:
         raise UserError(f"command {name!r} has margin={command.margin:g}, which velocities alone have: set it to 0")
-    for field in ("acceleration", "rest", "units"):
-        if not getattr(command, field):
-            raise UserError(
-                f"command {name!r}: its {field} are not set, and an exported policy needs one for each of "
-                f"{', '.join(command.ranges())}: set {type(command).__name__}.{field}"
-            )
+    if missing := [field for field in ("acceleration", "rest", "units") if not getattr(command, field)]:
+        raise UserError(
+            f"command {name!r} has no {' and no '.join(missing)}, and an exported policy needs one for each of "
+            f"{', '.join(command.ranges())}: set {' and '.join(f'{type(command).__name__}.{each}' for each in missing)}"
+        )
 
 
 def steering(task: Any) -> tuple[str, Command]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import traceback
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
+from gaitway_files.blame import place_of
 from gaitway_files.errors import UserError
 from gaitway_files.trust import is_own
 from torch import Tensor
@@ -45,10 +45,7 @@ def value_of(kind: str, name: str, term: Any, world: World, *args: Tensor, ndim:
     try:
         value = term.func(world, *args, **term.params)
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)[1:]
-        own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
-        at = next(reversed(own or frames), None)
-        place = "" if at is None else f", in {at.filename}, line {at.lineno}: {at.line}"
+        place = place_of(error, None if code is None else code.co_filename)
         raise TermError(f"{where} failed: {type(error).__name__}: {error}{place}") from error
     if ndim and not (isinstance(value, Tensor) and value.ndim == ndim and len(value) == world.num_envs):
         found = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__

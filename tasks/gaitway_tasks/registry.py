@@ -145,8 +145,9 @@ def _outside(name: str) -> Entry:
     if inspect.isfunction(found) and not inspect.signature(found).parameters:
         found = found()
     if not isinstance(found, Task):
+        kind = "function with parameters" if inspect.isfunction(found) else type(found).__name__
         raise UserError(
-            f"{name} is a {type(found).__name__}: a task is a gaitway_tasks.spec.Task, or a function without "
+            f"{name} is a {kind}: a task is a gaitway_tasks.spec.Task, or a function without "
             "parameters that returns one"
         )
     if found.name in entries(installed=False):

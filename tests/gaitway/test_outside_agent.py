@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from gaitway_agents import registry
+from gaitway_agents.core.finite import NonFiniteError
 from gaitway_files import trust as trusting
 from tree import TESTS
 
@@ -173,13 +174,74 @@ def test_an_addition_changes_rewards_learns_and_goes_on(here):
     [
         ({"kind": "tosses.added:Bonus"}, "no dataclass derived from AdditionConfig"),
         ({"kind": "tosses.added:Novelty", "wieght": 1.0}, "wieght"),
-        ({"weight": 1.0}, "agent.additions.novelty"),
+        ({"weight": 1.0}, r"agent\.additions\.novelty={'weight': 1\.0}: a new one needs its kind"),
+        ("tosses.added:Novelty", "a new one needs its kind"),
+        ({"kind": "novelty"}, r"kind='novelty': use module:Class of another AdditionConfig"),
     ],
 )
 def test_additions_that_are_none(here, setting, said):
     with pytest.raises(gaitway.UserError, match=said):
         gaitway.train(TASK, out="wrong", **GIVEN, **{"agent.additions.novelty": setting})
     assert not (here / "wrong").exists()
+
+
+FAULTY = '''
+from dataclasses import dataclass
+
+import torch
+from gaitway_agents.additions import Addition, AdditionConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faulty(AdditionConfig):
+    """Does one thing wrong."""
+
+    fault: str
+
+    def make(self, policy, source, generator):
+        return None if self.fault == "none" else type("Wrong", (Wrong,), FAULTS.get(self.fault, {}))()
+
+
+class Wrong(Addition):
+    pass
+
+
+FAULTS = {
+    "raises": {"rewards": lambda self, rollout: rollout.lost},
+    "forgets": {"rewards": lambda self, rollout: None},
+    "updates nothing": {"update": lambda self, batch: None},
+    "a vector": {"update": lambda self, batch: {"three": torch.ones(3)}},
+    "takes": {"update": lambda self, batch: {"policy_loss": 99.0}},
+    "an object": {"state_dict": lambda self: {"o": object()}},
+    "a number": {"added_loss": lambda self, policy, new, batch: new.log_probs.mean()},
+    "detached": {"added_loss": lambda self, policy, new, batch: new.log_probs.detach()},
+    "no tensor": {"added_loss": lambda self, policy, new, batch: None},
+    "not finite": {"added_loss": lambda self, policy, new, batch: new.log_probs * float("nan")},
+}
+'''
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("none", "addition 'odd': its make returned a NoneType, no Addition"),
+        ("raises", r"addition 'odd', rewards, \(tosses\.faulty:Wrong\) failed: AttributeError: .*'lost'.*line \d+: "),
+        ("forgets", "addition 'odd': its rewards returned a NoneType, no EnvRollout"),
+        ("updates nothing", "addition 'odd': its update returned a NoneType, no dict"),
+        ("a vector", r"addition 'odd', update, \(tosses\.faulty:Wrong\) failed"),
+        ("takes", "addition 'odd': its statistic 'policy_loss' is there already"),
+        ("an object", "addition 'odd': its state_dict holds more than tensors"),
+        ("a number", r"added loss 'odd' has shape \(\): expected a tensor of shape \(32,\), a loss of each decision"),
+        ("detached", "added loss 'odd' depends on no parameter of the policy"),
+        ("no tensor", "added loss 'odd' has type NoneType"),
+        ("not finite", "odd_loss, which was added, is not finite"),
+    ],
+)
+def test_an_addition_that_does_not_do_what_it_should(here, fault, said):
+    (here / "tosses/faulty.py").write_text(FAULTY)
+    odd = {"agent.additions.odd": {"kind": "tosses.faulty:Faulty", "fault": fault}}
+    with pytest.raises((gaitway.UserError, NonFiniteError), match=said):
+        gaitway.train(TASK, out="wrong", total_steps=32, **GIVEN, **odd)
 
 
 def test_an_addition_may_not_take_a_name_of_ours(here):

@@ -46,7 +46,10 @@ def test_it_is_trained_resumed_and_evaluated_by_its_own_measures(tmp_path, monke
     words = ["train", f"{__name__}:bow", "--out", "run", *SMALL, "evaluation_episodes=1"]
     words += ["task.timing.episode_length_s=0.2", "checkpoint_interval=1", "task.commands.pose.height=[0.2, 0.4]"]
     assert main([*words, "total_steps=16"]) == 0
-    assert "policies of bow-go2 cannot be exported: command 'pose': its acceleration are not" in capsys.readouterr().out
+    assert (
+        "policies of bow-go2 cannot be exported: command 'pose' has no acceleration and no rest"
+        in capsys.readouterr().out
+    )
     task = load(Path("run/config.yaml")).robot_task
     assert task.commands == {"pose": bowing.Pose(height=(0.2, 0.4))}
     assert task.actions == bowing.SomeJoints(joints=".*_(thigh|calf)_joint")
@@ -94,7 +97,7 @@ def test_joints_outside_the_action_are_held():
 def test_one_sentence_says_what_a_bundle_and_mirrors_need():
     bowing_by_all = bow().replace(actions=JointPositionAction())
     with pytest.raises(
-        ExportError, match=r"'pose': its acceleration are not set.*height, pitch: set Pose\.acceleration"
+        ExportError, match=r"'pose' has no acceleration and no rest and no units.*height, pitch: set Pose\.acceleration"
     ):
         exportable(bowing_by_all)
     with pytest.raises(ExportError, match=r"bow-go2 are none: an operator gives one"):

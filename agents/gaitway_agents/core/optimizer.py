@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import torch
+from gaitway_files.blame import blamed
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from torch import Tensor, nn
@@ -26,6 +28,9 @@ from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .offload import OffloadedAdam
 from .policy import Evaluation, computing, has_moved
 from .threads import result_of
+
+AddedLoss: TypeAlias = Callable[[Any, Evaluation, Batch], Tensor]
+"""Of a policy, what it says of a batch, and the batch: a loss of each decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +109,7 @@ class PolicyOptimizer:
         config: OptimizerConfig,
         generator: torch.Generator | None = None,
         loss: Loss | None = None,
-        added: Mapping[str, Callable[[Any, Evaluation, Batch], Tensor]] | None = None,
+        added: Mapping[str, AddedLoss] | None = None,
     ):
         """``added`` losses by name, shaped like those of ``loss``, see the policy too; statistics have their means."""
         self.policy, self.config, self.generator = policy, config, generator
@@ -171,6 +176,9 @@ class PolicyOptimizer:
                 if cfg.schedule == "adaptive":
                     self._adapt(kl)
                 if not norm < float("inf"):
+                    for name, value in zip(names, statistics, strict=True):
+                        if name.removesuffix("_loss") in self.added and not math.isfinite(value):
+                            raise NonFiniteError(f"training diverged: {name}, which was added, is not finite")
                     raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
                 # theta <- Adam(theta, g)
                 self.inner.param_groups[0]["lr"] = self.learning_rate
@@ -226,7 +234,7 @@ class PolicyOptimizer:
         cfg, mask = self.config, batch.mask
         with computing(batch.actions.device, cfg.precision):
             new: Evaluation = policy.evaluate(batch)
-            added = [_shaped(name, loss(policy, new, batch), new) for name, loss in self.added.items()]
+            added = [_checked(name, loss, policy, new, batch) for name, loss in self.added.items()]
         losses, columns = self.loss(new, batch)
         if added:
             losses = losses + sum(added)
@@ -288,12 +296,15 @@ class PolicyOptimizer:
             self.critic.load_state_dict(state["critic"])
 
 
-def _shaped(name: str, losses: Tensor, new: Evaluation) -> Tensor:
-    if losses.shape != new.log_probs.shape:
-        raise UserError(
-            f"added loss {name!r} has shape {tuple(losses.shape)}: expected {tuple(new.log_probs.shape)}, one of each "
-            "decision"
-        )
+def _checked(name: str, loss: AddedLoss, policy: Any, new: Evaluation, batch: Batch) -> Tensor:
+    with blamed(f"added loss {name!r}", loss):
+        losses = loss(policy, new, batch)
+    shape = tuple(new.log_probs.shape)
+    if not isinstance(losses, Tensor) or tuple(losses.shape) != shape:
+        found = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else f"type {type(losses).__name__}"
+        raise UserError(f"added loss {name!r} has {found}: expected a tensor of shape {shape}, a loss of each decision")
+    if not losses.requires_grad:
+        raise UserError(f"added loss {name!r} depends on no parameter of the policy, so that it would change nothing")
     return losses.float() if losses.dtype == torch.bfloat16 else losses
 
 

@@ -29,6 +29,15 @@ MAX_STATE = 1e4  # positions and velocities beyond this are not physics any more
 TILT, HEIGHT, DIVERGED, CONTACT = "base tilt", "base height", "physics diverged", "contact: "
 
 
+def body_id(model: mujoco.MjModel, name: str, what: str) -> int:
+    """Number of a body; raises :class:`UserError`, with ``what`` before its name, if the robot has none such."""
+    found = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name)
+    if found < 0:
+        names = [model.body(body).name for body in range(1, model.nbody)]
+        raise UserError(f"{what} body {name!r}: the robot has {', '.join(names)}")
+    return found
+
+
 class RobotBatch:
     """N robots of one plant, stepped together, in the contract's terms."""
 
@@ -144,7 +153,7 @@ class RobotBatch:
         """Positions of the origins of ``bodies`` in the world [m], (N, 3) each."""
         self.batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_POS))
         found = self.batch.bind("xpos")
-        return {name: found[:, self.plant.model.body(name).id] for name in bodies}
+        return {name: found[:, body_id(self.plant.model, name, "the suite records the")] for name in bodies}
 
     def measure(self) -> dict[str, np.ndarray]:
         """Measurements of an outside observer."""

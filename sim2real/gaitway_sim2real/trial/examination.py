@@ -22,7 +22,7 @@ from torch import nn
 from ..bundle.in_memory import InMemoryPolicy, contract_before_training, in_memory
 from ..pages.verdict import plain, rounded
 from .conditions import Conditions
-from .judging import Plants, conditions_of, usable
+from .judging import Plants, conditions_of, nothing_to_judge, usable
 from .metric import Metric
 from .scenario import MARGIN, Limit, Scenario, shorter
 from .simulate import Trajectory, simulate
@@ -154,7 +154,10 @@ class Examiner:
         self.suite, contract = suite_of_task(task)
         model = task.robot.mjcf
         self.plants = Plants(contract, model, model)
-        self.scenarios, _ = usable(self.suite, scenarios or examined(self.suite), contract, self.plants)
+        chosen = scenarios or examined(self.suite)
+        self.scenarios, left_out = usable(self.suite, chosen, contract, self.plants)
+        if not self.scenarios:
+            raise nothing_to_judge(self.suite, contract, left_out)
 
     def __call__(self, actor: nn.Module) -> Examination:
         """Examine ``actor``, observation (N, D) -> action (N, J), of which nothing is changed."""

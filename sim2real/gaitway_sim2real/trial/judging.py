@@ -101,6 +101,8 @@ def validate_bundle(
         notes = estimates_note(contract) + help_note(path, contract)
         if model is not None:
             notes += describe_model(plants.get(), build_plant(contract, reference, reference))
+        if any(each.required for each in judged) and not any(each.required for each in chosen):
+            raise nothing_to_judge(suite, contract, left_out)
         if report_dir is not None:
             report_dir = Path(report_dir)
             report_dir.mkdir(parents=True, exist_ok=True)
@@ -234,6 +236,12 @@ def closest(seed: int, results: Sequence[ScenarioResult]) -> SeedResult:
     return SeedResult(
         seed=seed, scenario=result.title, metric=check.metric, value=check.value, limit=check.limit, used=check.used
     )
+
+
+def nothing_to_judge(suite: Suite, contract: Contract, left_out: Sequence[LeftOut]) -> UserError:
+    """Error of a robot for which no required scenario is left."""
+    why = "; ".join(f"{row.what}: {row.why}" for row in left_out if row.kind != "metric")
+    return UserError(f"no required scenario of suite {suite.version} is left for {contract.robot}: {why}")
 
 
 def usable(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from gaitway_files.blame import blamed
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import Contract
 
 from ..pages.verdict import rounded
@@ -33,9 +35,28 @@ class Metric:
     places: str = field(default="", kw_only=True)
     """Words before the places of a check that names some, such as "falls at"."""
     measure: Callable[[Trajectory, Contract], np.ndarray] | None = field(default=None, compare=False, kw_only=True)
-    """Value of each robot of a recording, (N,), NaN where there is none; None if the suite's ``measure`` gives it."""
+    """Value of each robot of a recording, (N,), NaN only of one that fell; None if the suite's ``measure`` gives it."""
     kind: Kind = field(default="mean", compare=False, kw_only=True)
     """Meaning of these values (see :class:`.intervals.Samples`)."""
+
+    def samples(self, rec: Trajectory, contract: Contract, where: str) -> Samples:
+        """What :attr:`measure` finds in a recording; raises :class:`UserError`, with ``where``, for what it may not."""
+        assert self.measure is not None
+        with blamed(f"metric {self.name!r} {where}", self.measure):
+            values = np.asarray(self.measure(rec, contract), float)
+        robots, fell = len(rec.mass), rec.fall_step >= 0
+        if values.shape != (robots,):
+            raise UserError(
+                f"metric {self.name!r} {where} has shape {values.shape}: expected ({robots},), a value of each robot"
+            )
+        if missing := int((~np.isfinite(values) & ~fell).sum()):
+            raise UserError(
+                f"metric {self.name!r} {where} has no finite value for {missing} of the {robots} robots, which did not "
+                "fall: a verdict without them would be of the others only"
+            )
+        if self.kind == "share" and not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
+            raise UserError(f"metric {self.name!r} {where} is a share, of which each robot's value must be 0 or 1")
+        return Samples(values=values, kind=self.kind)
 
     def say(self, value: float) -> str:
         """A number as a person wants to read it, with its unit."""

@@ -236,6 +236,7 @@ def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path)
     command += " --rough" if verdict.ground_version else ""
     command += "" if verdict.model == "bundle" else f" --model {model.name}"
     command += f" --seed {verdict.seed}" if verdict.seed else ""
+    command += f" --trust {contract.suite.partition('.')[0].partition(':')[0]}" if contract.suite else ""
     hashes = {
         "policy.onnx": verdict.policy_sha256,
         "contract.yaml": verdict.contract_sha256,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gaitway_files.errors import UserError
 from gaitway_tasks.ground import LEVEL, Ground
 
 from ..mujoco.model import GRAVITY
@@ -33,6 +34,10 @@ class Limit:
     """One of :data:`ROBOT_UNITS`: ``value`` counts in it and grows with the robot."""
     needs: tuple[str, ...] = ()
     """Properties that the robot must have for the limit to apply: names of the suite's needs."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.value):
+            raise UserError(f"limit of {self.metric!r}: its value is not a number, and nothing would hold it")
 
     def passes(self, measured: float) -> bool:
         """NaN never passes."""
@@ -117,6 +122,21 @@ class Scenario:
     """Level of the factor, as text."""
     number: float | None = None
     """Level as a number, where it is one."""
+
+    def __post_init__(self) -> None:
+        where = f"scenario {self.name!r}"
+        for field, kind in (("limits", Limit), ("stressors", Stressor), ("needs", str)):
+            values = getattr(self, field)
+            if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+                raise UserError(f"{where}: its {field} are {values!r}: expected a tuple of {kind.__name__}")
+        if not (0.0 < self.seconds < math.inf and self.envs >= 1):
+            raise UserError(f"{where}: {self.seconds} s with {self.envs} robots: both must be above 0")
+        for field in ("friction", "payload", "strength", "delay"):
+            ends = getattr(self, field)
+            if not (isinstance(ends, tuple) and len(ends) == 2 and -math.inf < ends[0] <= ends[1] < math.inf):
+                raise UserError(f"{where}: its {field} is {ends!r}: expected (lowest, highest)")
+            if field != "payload" and ends[0] < 0.0:
+                raise UserError(f"{where}: its {field} is {ends!r}: it must not be below 0")
 
 
 def shorter(scenario: Scenario, **changes: Any) -> Scenario:

@@ -9,12 +9,11 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import mujoco
 import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
-from ..mujoco.robots import RobotBatch
+from ..mujoco.robots import RobotBatch, body_id
 
 Signals = dict[str, np.ndarray]
 
@@ -81,10 +80,7 @@ class Load(Stressor):
 
     def start(self, world: RobotBatch, rng: np.random.Generator) -> None:
         model = world.plant.model
-        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, self.body) < 0:
-            names = [model.body(body).name for body in range(1, model.nbody)]
-            raise UserError(f"load on body {self.body!r}: the robot has {', '.join(names)}")
-        body = model.body(self.body).id
+        body = body_id(model, self.body, "load on")
         if model.body_mass[body] + self.mass <= 0:
             raise UserError(f"load of {self.mass:g} kg: {self.body} weighs {model.body_mass[body]:g} kg and must keep "
                             "a mass")  # fmt: skip

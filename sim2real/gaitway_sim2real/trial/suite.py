@@ -105,7 +105,7 @@ class Suite:
         """All metrics of one recording, in the order of :attr:`table`."""
         found = measure_general(rec, contract)
         found |= {
-            each.name: Samples(values=np.asarray(each.measure(rec, contract), float), kind=each.kind)
+            each.name: each.samples(rec, contract, f"in scenario {scenario.name!r}")
             for each in self.metrics
             if each.measure is not None
         }
@@ -172,11 +172,17 @@ class Suite:
 
 def check(suite: Suite) -> None:
     """Raise :class:`UserError` for a suite that does not fit together, before anything is run."""
+    if isinstance(suite.bodies, str):
+        raise UserError(f"suite {suite.version}: its bodies are {suite.bodies!r}: expected a tuple of names")
     for scenarios in (suite.scenarios, suite.examination, suite.courses):
         check_scenarios(suite, scenarios)
     if not any(scenario.required and scenario.limits for scenario in suite.scenarios):
         raise UserError(f"suite {suite.version}: no scenario is required and has a limit, so that nothing could fail")
+    own = [each.name for each in suite.metrics]
     for each in suite.metrics:
+        if own.count(each.name) > 1 or (each.measure is not None and each.name in _GENERAL):
+            whose = "one of every suite's" if each.name in _GENERAL else "there twice"
+            raise UserError(f"suite {suite.version}: metric {each.name!r} is {whose}: give yours another name")
         for need in each.needs:
             _known(f"suite {suite.version}: metric {each.name!r} needs", need, suite.needs)
         if each.measure is None and type(suite).measure is Suite.measure and each.name not in _GENERAL:

@@ -34,7 +34,12 @@ def suite_of(contract: Contract) -> Suite:
             "suite, Command.suite = 'module:SUITE' (docs/your_task.md), and export it again"
         )
     require_trust(contract.suite.partition(":")[0], CONTRACT_FILE)
-    return _checked(object_named(contract.suite), contract.suite)
+    return suite_named(contract.suite)
+
+
+def suite_named(path: str) -> Suite:
+    """The suite at ``module:OBJECT``, of a module that the user named."""
+    return _checked(object_named(path), path)
 
 
 def suite_for(operator: str) -> Suite:

@@ -243,8 +243,9 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True if all required scenarios passed."""
-        return all(result.passed for result in self.scenarios if result.required)
+        """True if there are required scenarios and all of them passed."""
+        required = [result.passed for result in self.scenarios if result.required]
+        return bool(required) and all(required)
 
     @property
     def word(self) -> str:

@@ -46,7 +46,8 @@ def _lengths(robot: Robot) -> Iterator[str]:
     for name in ("joint_names", "body_names", "foot_names"):
         names = getattr(robot, name)
         if not names and not (robot.fixed_base and name == "foot_names"):
-            yield f"{name} is empty"
+            fixed = ": set fixed_base=True for a robot without a free joint" if name == "foot_names" else ""
+            yield f"{name} is empty{fixed}"
         if twice := sorted({each for each in names if names.count(each) > 1}):
             yield f"{name} has {twice[0]!r} twice"
     for name in ("default_joint_pos", "joint_limits"):

@@ -144,7 +144,7 @@ def test_a_command_without_a_limit_is_refused(task):
     class Jumping(Point):
         acceleration = None
 
-    with pytest.raises(ExportError, match=r"'point': its acceleration are not set.*x, z: set Jumping\.acceleration"):
+    with pytest.raises(ExportError, match=r"'point' has no acceleration.*x, z: set Jumping\.acceleration"):
         exportable(replace(task, commands={"point": Jumping()}))
 
 

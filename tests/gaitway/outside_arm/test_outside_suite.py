@@ -1,7 +1,7 @@
 """A family of another package with a suite of its own: three scenarios for the arm of docs/examples/reacher."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import mujoco
 import numpy as np
@@ -23,6 +23,7 @@ from gaitway_sim2real.trial.suite import Suite
 from gaitway_sim2real.trial.suites import NoSuite, suite_of
 from torch import nn
 
+import gaitway
 from gaitway.cli import main
 from gaitway.train_config import ConfigError, resolve
 
@@ -201,3 +202,88 @@ def test_a_contract_names_a_module(bundle, tmp_path):
     assert contract.suite == "reacher.suite:SUITE"
     with pytest.raises(BundleError, match="suite is 'no module'; expected module:OBJECT"):
         replace(contract, suite="no module").save(tmp_path)
+
+
+def broken(rec, contract):
+    return rec.bodies["elbow"].max()
+
+
+@pytest.mark.parametrize(
+    ("measure", "kind", "said"),
+    [
+        (lambda rec, contract: np.abs(rec.joint_pos).mean(-1), "mean", r"has shape \(100, 6\): expected \(6,\)"),
+        (lambda rec, contract: 0.1, "mean", r"has shape \(\): expected \(6,\)"),
+        (lambda rec, contract: np.where(np.arange(6) < 4, np.nan, 0.0), "mean", "no finite value for 4 of the 6"),
+        (lambda rec, contract: np.full(6, 0.5), "share", "is a share, of which each robot's value must be 0 or 1"),
+        (broken, "mean", r"test_outside_suite:broken\) failed: KeyError: 'elbow', in .*line \d+: return rec"),
+    ],
+)
+def test_a_metric_must_give_a_value_of_each_robot(bundle, suite, monkeypatch, measure, kind, said):
+    """Else a verdict would be of some robots only, or of more than there are."""
+    odd = Metric("odd", "Odd", measure=measure, kind=kind)
+    scenario = replace(suite.scenarios[0], envs=6, seconds=2.0, limits=(Limit(metric="odd", value=1.0),))
+    changed = replace(suite, metrics=(*suite.metrics, odd), scenarios=(scenario,))
+    monkeypatch.setattr("gaitway_sim2real.trial.judging.suite_of", lambda contract: changed)
+    with pytest.raises(UserError, match=rf"metric 'odd' in scenario 'points'.*{said}"):
+        validate_bundle(bundle, processes=1)
+
+
+def test_a_suite_of_which_nothing_is_left_judges_nothing(bundle, suite, short, task):
+    pushed = replace(short[0], push=0.5)
+    said = r"no required scenario of suite reach 1\.0 is left for reacher: .*its base is fixed"
+    with pytest.raises(UserError, match=said):
+        validate_bundle(bundle, scenarios=(pushed,), processes=1)
+    with pytest.raises(UserError, match=said):
+        Examiner(task, scenarios=(pushed,))
+
+
+def test_a_verdict_without_required_scenarios_is_no_pass(bundle, short):
+    verdict = validate_bundle(bundle, scenarios=(replace(short[0], required=False),), processes=1)
+    assert not verdict.passed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seconds": -1.0}, "-1.0 s with 64 robots"),
+        ({"envs": 0}, "with 0 robots"),
+        ({"strength": (-1.0, -1.0)}, "strength is .* must not be below 0"),
+        ({"delay": 0.02}, r"delay is 0\.02: expected \(lowest, highest\)"),
+        ({"delay": (0.02, 0.0)}, r"expected \(lowest, highest\)"),
+        ({"stressors": (Load,)}, "stressors are .* a tuple of Stressor"),
+        ({"limits": Limit(metric="falls", value=0.0)}, "limits are .* a tuple of Limit"),
+    ],
+)
+def test_a_scenario_that_nobody_can_run_is_refused(suite, change, said):
+    with pytest.raises(UserError, match=f"scenario 'points': .*{said}"):
+        replace(suite.scenarios[0], **change)
+
+
+def test_metrics_and_limits_that_would_judge_something_else(suite):
+    zeros = Metric("torque_saturation", "Mine", measure=lambda rec, contract: np.zeros(1))
+    with pytest.raises(UserError, match="'torque_saturation' is one of every suite's: give yours another name"):
+        replace(suite, metrics=(*suite.metrics, zeros))
+    with pytest.raises(UserError, match=f"{suite.metrics[0].name!r} is there twice"):
+        replace(suite, metrics=(*suite.metrics, suite.metrics[0]))
+    with pytest.raises(UserError, match="not a number, and nothing would hold it"):
+        Limit(metric="falls", value=float("nan"))
+    with pytest.raises(UserError, match="its bodies are 'tip': expected a tuple"):
+        replace(suite, bodies="tip")
+
+
+def test_a_body_that_the_robot_has_not(bundle, suite, monkeypatch):
+    changed = replace(suite, bodies=("tip", "hand"))
+    monkeypatch.setattr("gaitway_sim2real.trial.judging.suite_of", lambda contract: changed)
+    with pytest.raises(UserError, match=r"the suite records the body 'hand': the robot has post, .*tip"):
+        validate_bundle(bundle, processes=1)
+
+
+def test_a_suite_that_is_not_there_is_told_before_training(task, monkeypatch, tmp_path):
+    from reacher import tasks
+
+    changes = {"suite": "reacher.suite:NONE", "__module__": "reacher.tasks", "__annotations__": {}}
+    lost = dataclass(frozen=True, kw_only=True)(type("Lost", (tasks.Point,), changes))
+    monkeypatch.setattr(tasks, "Lost", lost, raising=False)
+    with pytest.raises(UserError, match=r"reacher\.suite has no 'NONE'"):
+        gaitway.train(replace(task, commands={"point": lost()}), out=tmp_path / "run", num_envs=4)
+    assert not (tmp_path / "run").exists()
