@@ -214,9 +214,12 @@ class Robots(Environments):
     def try_out(self, env: Any) -> None:
         import torch
 
+        from ..training.tracking import tracking_errors
+
         env.reset()
         env.managers.events.apply("interval", torch.tensor([0]))
         env.step(torch.zeros(env.action_space.shape))
+        tracking_errors(env)
 
     def evaluated(self, config: TrainConfig) -> TrainConfig:
         from gaitway_tasks.mdp.curriculums import ungrown

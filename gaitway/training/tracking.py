@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from gaitway_files.blame import blamed
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 
 def off_command(env: Any, name: str) -> dict[str, Tensor]:
     """Distance of each robot from what command ``name`` says, by the command's own measures, (N,) each."""
-    found: dict[str, Tensor] = env.task.commands[name].errors(env.world.command(name), env.world.robot)
+    command, told = env.task.commands[name], env.world.command(name)
+    with blamed(f"command {name!r}, errors,", type(command)):
+        found: dict[str, Tensor] = command.errors(told, env.world.robot)
+    for measure, error in found.items():
+        if not (isinstance(error, Tensor) and error.shape == told.shape[:1]):
+            shape = tuple(error.shape) if isinstance(error, Tensor) else type(error).__name__
+            raise UserError(
+                f"command {name!r}: its error {measure!r} is {shape}: expected a tensor of shape ({len(told)},), the "
+                "distance of each robot"
+            )
     return found
 
 

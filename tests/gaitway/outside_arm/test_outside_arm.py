@@ -174,6 +174,27 @@ def test_numbers_of_a_command_that_do_not_fit_are_refused_before_training(task, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        (lambda self, told, robot: {"tip": told.mean()}, r"'point': its error 'tip' is \(\): expected .* shape \(1,\)"),
+        (
+            lambda self, told, robot: {"tip": robot.nose},
+            r"'point', errors, \(reacher\.tasks:Odd\) failed: AttributeError",
+        ),
+    ],
+)
+def test_a_measure_of_a_command_that_fails_is_told_before_training(task, tmp_path, monkeypatch, errors, said):
+    from reacher import tasks
+
+    changes = {"errors": errors, "__module__": "reacher.tasks", "__annotations__": {}}
+    odd = dataclass(frozen=True, kw_only=True)(type("Odd", (tasks.Point,), changes))
+    monkeypatch.setattr(tasks, "Odd", odd, raising=False)
+    with pytest.raises(UserError, match=said):
+        gaitway.train(replace(task, commands={"point": odd()}), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_arm_has_no_imu(task):
     from gaitway_tasks.mdp.observations import projected_gravity
 
