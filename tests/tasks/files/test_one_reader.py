@@ -47,6 +47,7 @@ OURS = {
     "sim2real/gaitway_sim2real/mujoco/own_model.py": {"MjModel.from_xml_path"},  # what it has just written
     "sim2real/gaitway_sim2real/mujoco/standalone.py": {"MjModel.from_xml_path"},  # likewise
     "gaitway/backends/mujoco.py": {"MjModel.from_xml_path"},  # likewise
+    "agents/gaitway_agents/on_policy.py": {"torch.load"},  # likewise
     "sim2real/gaitway_sim2real/imports/graph.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/readers/onnx_metadata.py": {"onnx.load_from_string"},  # after check_graph
     "sim2real/gaitway_sim2real/imports/weights.py": {"onnx.load_from_string"},  # after check_graph
