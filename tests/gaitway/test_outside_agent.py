@@ -6,7 +6,7 @@ import sys
 import pytest
 from gaitway_agents import registry
 from gaitway_files import trust as trusting
-from tree import TESTS
+from tree import ROOT, TESTS
 
 import gaitway
 from gaitway import catalogue
@@ -183,6 +183,15 @@ def test_additions_that_are_none(here, setting, said):
     with pytest.raises(gaitway.UserError, match=said):
         gaitway.train(TASK, out="wrong", **GIVEN, **{"agent.additions.novelty": setting})
     assert not (here / "wrong").exists()
+
+
+def test_the_addition_of_the_page(here):
+    blocks = (ROOT / "docs/train.md").read_text().split("```python\n")[1:]
+    (code,) = (block.partition("```")[0] for block in blocks if block.startswith("from dataclasses"))
+    (here / "tosses/calm.py").write_text(code)
+    calm = {"agent.additions.calm": {"kind": "tosses.calm:Calm", "weight": 0.1}}
+    run = gaitway.train(TASK, out="calm", total_steps=64, **GIVEN, **calm)
+    assert all(row["learn/calm_loss"] > 0 for row in run.rows())
 
 
 FAULTY = '''
