@@ -130,7 +130,7 @@ def asks(robot):
         ("nowhere:WALK", "nowhere:WALK: cannot import 'nowhere': No module named 'nowhere'"),
         ("pony.tasks:WALKS", "pony.tasks:WALKS: pony.tasks has no 'WALKS': did you mean 'WALK'?"),
         ("pony:PONY", "pony:PONY is a Robot: a task is a gaitway_tasks.spec.Task, or a function"),
-        ("wrong:asks", "wrong:asks is a function: a task is a gaitway_tasks.spec.Task, or a function"),
+        ("wrong:asks", "wrong:asks is a function with parameters: a task is a gaitway_tasks.spec.Task, or a function"),
         ("wrong:SAME_TASK", "a task named 'velocity-flat-go2', which Gaitway has: give it a name of its own"),
         ("wrong:SAME_ROBOT", "its robot is named 'go2' and has other joints than Gaitway's"),
         ("os:path", "os is Python's or Gaitway's own"),

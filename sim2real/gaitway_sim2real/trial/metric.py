@@ -35,7 +35,7 @@ class Metric:
     places: str = field(default="", kw_only=True)
     """Words before the places of a check that names some, such as "falls at"."""
     measure: Callable[[Trajectory, Contract], np.ndarray] | None = field(default=None, compare=False, kw_only=True)
-    """Value of each robot of a recording, (N,), NaN only of one that fell; None if the suite's ``measure`` gives it."""
+    """Value of each robot of a recording, (N,), NaN of one that fell or of all; None: the suite's ``measure`` has it."""
     kind: Kind = field(default="mean", compare=False, kw_only=True)
     """Meaning of these values (see :class:`.intervals.Samples`)."""
 
@@ -49,12 +49,13 @@ class Metric:
             raise UserError(
                 f"metric {self.name!r} {where} has shape {values.shape}: expected ({robots},), a value of each robot"
             )
-        if missing := int((~np.isfinite(values) & ~fell).sum()):
+        known = np.isfinite(values)
+        if (missing := int((~known & ~fell).sum())) and known.any():  # of no robot: not measured, which never passes
             raise UserError(
                 f"metric {self.name!r} {where} has no finite value for {missing} of the {robots} robots, which did not "
                 "fall: a verdict without them would be of the others only"
             )
-        if self.kind == "share" and not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
+        if self.kind == "share" and not np.isin(values[known], (0.0, 1.0)).all():
             raise UserError(f"metric {self.name!r} {where} is a share, of which each robot's value must be 0 or 1")
         return Samples(values=values, kind=self.kind)
 

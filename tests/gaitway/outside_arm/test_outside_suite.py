@@ -228,6 +228,15 @@ def test_a_metric_must_give_a_value_of_each_robot(bundle, suite, monkeypatch, me
         validate_bundle(bundle, processes=1)
 
 
+def test_a_metric_of_no_robot_never_passes(bundle, suite, monkeypatch):
+    odd = Metric("odd", "Odd", measure=lambda rec, contract: np.full(6, np.nan))
+    scenario = replace(suite.scenarios[0], envs=6, seconds=2.0, limits=(Limit(metric="odd", value=1.0),))
+    changed = replace(suite, metrics=(*suite.metrics, odd), scenarios=(scenario,))
+    monkeypatch.setattr("gaitway_sim2real.trial.judging.suite_of", lambda contract: changed)
+    verdict = validate_bundle(bundle, processes=1)
+    assert not verdict.passed and "odd not measured" in verdict.summary().lower()
+
+
 def test_a_suite_of_which_nothing_is_left_judges_nothing(bundle, suite, short, task):
     pushed = replace(short[0], push=0.5)
     said = r"no required scenario of suite reach 1\.0 is left for reacher: .*its base is fixed"
