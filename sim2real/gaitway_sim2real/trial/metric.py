@@ -35,7 +35,7 @@ class Metric:
     places: str = field(default="", kw_only=True)
     """Words before the places of a check that names some, such as "falls at"."""
     measure: Callable[[Trajectory, Contract], np.ndarray] | None = field(default=None, compare=False, kw_only=True)
-    """Value of each robot of a recording, (N,), NaN of one that fell or of all; None: the suite's ``measure`` has it."""
+    """Value of each robot of a recording, (N,), NaN of one that fell or of all; None: the suite measures it."""
     kind: Kind = field(default="mean", compare=False, kw_only=True)
     """Meaning of these values (see :class:`.intervals.Samples`)."""
 
