@@ -7,7 +7,8 @@ the ground with more than 1 N. Diverged physics counts as a fall too, the only o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import mujoco
 import numpy as np
@@ -27,6 +28,19 @@ MIN_HEIGHT = 0.5  # of the initial height
 CONTACT_FORCE = 1.0  # [N]
 MAX_STATE = 1e4  # positions and velocities beyond this are not physics any more
 TILT, HEIGHT, DIVERGED, CONTACT = "base tilt", "base height", "physics diverged", "contact: "
+NOT_FINITE = "policy not finite"
+"""Cause of the fall of a robot whose policy gives no number."""
+
+
+class Policy(Protocol):
+    """Interface of :class:`.BatchedPolicy`."""
+
+    @property
+    def estimates(self) -> Mapping[str, np.ndarray]: ...
+
+    def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Joint targets [rad] and raw actions, (N, J) each, from signals."""
+        ...
 
 
 def body_id(model: mujoco.MjModel, name: str, what: str) -> int:

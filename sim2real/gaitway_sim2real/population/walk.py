@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
 
-from ..mujoco.robots import RobotBatch
-from ..trial.simulate import POLICY, Policy
+from ..mujoco.robots import NOT_FINITE, Policy, RobotBatch
 from .twin import Kind, Motors, Twin, columns
 
 DROP = 0.01
@@ -101,7 +100,7 @@ def walk(
         push[:] = force[t]
         target, _ = policy({**sensors.read(world, motors, now), "command": command[t]})
         bad = np.asarray(~np.isfinite(target).all(1))
-        fall(bad, POLICY)
+        fall(bad, NOT_FINITE)
         target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
         if not up.any():
             break

@@ -20,11 +20,11 @@ from gaitway_tasks.robots.mjcf import ModelError
 
 from ..mujoco.physics import LOWEST
 from ..mujoco.plant import Plant
-from ..mujoco.robots import CONTACT_FORCE, MAX_STATE, fall_causes
+from ..mujoco.robots import CONTACT_FORCE, MAX_STATE, NOT_FINITE, fall_causes
 from ..mujoco.shapes import KINDS, foot_shapes, lineage, lowest_point
 from .feet import FootTrace
 from .scenario import NOMINAL_FRICTION
-from .simulate import POLICY, Trajectory, foot_trace
+from .simulate import Trajectory, foot_trace
 
 if TYPE_CHECKING:
     from .conditions import Conditions
@@ -154,7 +154,7 @@ def trajectory_of(
     finite = np.all([_is_physics(recorded[name]) for name in ("base_pos", "joint_pos", "lin_vel", "joint_vel")], axis=0)
     height = recorded["base_pos"][..., 2]
     causes = [
-        (~np.isfinite(recorded["target"]).all(-1), POLICY),
+        (~np.isfinite(recorded["target"]).all(-1), NOT_FINITE),
         *fall_causes(plant, finite, recorded["press"], recorded["base_quat"], height),
     ]
     fallen = np.any([who for who, _ in causes], axis=0)  # (T, N)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
@@ -19,26 +19,15 @@ from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
 from ..mujoco.delay import DelayLine
 from ..mujoco.limbs import Arm
 from ..mujoco.plant import Plant
-from ..mujoco.robots import RobotBatch
+from ..mujoco.robots import NOT_FINITE, Policy, RobotBatch
 from .conditions import Conditions
 from .feet import FootTrace
 from .guards import Guards
 
-POLICY, STOPPED = "policy not finite", "stopped: "
+STOPPED = "stopped: "
 BLOCK = (
     4096  # robots times physics steps whose feet are measured together: fewer cost more in Python than in arithmetic
 )
-
-
-class Policy(Protocol):
-    """Interface of :class:`.BatchedPolicy`."""
-
-    @property
-    def estimates(self) -> Mapping[str, np.ndarray]: ...
-
-    def __call__(self, signals: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Joint targets [rad] and raw actions, (N, J) each, from signals."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +116,7 @@ def simulate(
             own_error[t] = np.where(trial.up[:, None], policy.estimates[OWN_VELOCITY] - world.lin_vel(), 0)
         bad = np.asarray(~np.isfinite(target).all(1))
         if bad.any():
-            trial.fall(bad, t, POLICY)
+            trial.fall(bad, t, NOT_FINITE)
             target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
         if guards is not None:
             guards.look(signals, world.torque(), t * contract.control_dt, np.flatnonzero(trial.up))
