@@ -173,8 +173,8 @@ def _drive(model: mujoco.MjModel, plant: Plant, twin: Twin) -> None:
 class Motors:
     """What is between the targets of a policy and the drives of N twins: delay, jitter, filter and gear play."""
 
-    def __init__(self, plant: Plant, contract: Contract, twins: Sequence[Twin], rng: np.random.Generator) -> None:
-        n, j, self._rng = len(twins), contract.num_joints, rng
+    def __init__(self, plant: Plant, contract: Contract, twins: Sequence[Twin]) -> None:
+        n, j = len(twins), contract.num_joints
         self._dt, self._control_dt = float(plant.model.opt.timestep), contract.control_dt
         self._delay, self._jitter = _column(twins, "delay"), _column(twins, "jitter")
         late = float((self._delay + self._jitter).max())
@@ -194,9 +194,9 @@ class Motors:
         self.slack = np.zeros((n, j))
         """How far the motors are ahead of the joints, within the play of the gears [rad], (N, J)."""
 
-    def command(self, now: float, target: np.ndarray) -> None:
-        """Send targets (N, J) [rad] at ``now`` [s]."""
-        due = now + self._delay + self._rng.uniform(size=len(target)) * self._jitter
+    def command(self, now: float, target: np.ndarray, lag: np.ndarray) -> None:
+        """Send targets (N, J) [rad] at ``now`` [s]; ``lag`` (N,) is each one's share of its jitter."""
+        due = now + self._delay + lag * self._jitter
         self._targets = np.concatenate((target[None], self._targets[:-1]))
         self._due = np.concatenate((np.maximum(due, self._due[0])[None], self._due[:-1]))
 

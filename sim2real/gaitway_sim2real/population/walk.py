@@ -61,23 +61,25 @@ def walk(
     blows: Sequence[Sequence[Blow]],
     seed: Sequence[int],
     *,
+    numbers: Sequence[int] | None = None,
     yaw: np.ndarray | None = None,
     threads: int = 1,
     keep_qpos: bool = False,
 ) -> Walk:
     """Walk N twins under ``command`` (T, N, D) and ``blows``, N lists of them.
 
-    ``seed`` is that of noise, jitter and starts. ``yaw`` (N,) [rad] are the headings at the start, otherwise drawn.
+    Noise, jitter and starts of each follow from ``seed`` and its number, which is its place unless ``numbers`` are
+    given: they do not depend on who is beside. ``yaw`` (N,) [rad] are the headings at the start, otherwise drawn.
     """
     contract, plant = kind.contract, kind.plant
     steps, n = command.shape[:2]
-    start, motion = (np.random.default_rng((*seed, stream)) for stream in (1, 2))
+    draws = Draws(seed, range(n) if numbers is None else numbers, contract.num_joints)
     world = RobotBatch(plant, contract, n, threads)
     world.batch.set_models([kind.model(twin) for twin in twins])
-    motors, sensors = Motors(plant, contract, twins, motion), Sensors(twins, motion)
+    motors, sensors = Motors(plant, contract, twins), Sensors(twins)
     world.place(
-        yaw=np.asarray(start.uniform(-np.pi, np.pi, n) if yaw is None else yaw),
-        joint_offset=start.uniform(-0.03, 0.03, (n, contract.num_joints)),
+        yaw=draws.yaw if yaw is None else yaw,
+        joint_offset=draws.joint_offset,
         velocity=np.zeros((n, 2)),
     )
     world.qpos[:, plant.base_qpos + 2] += DROP * plant.stand_height
@@ -98,13 +100,14 @@ def walk(
     for t in range(steps):
         now = t * contract.control_dt
         push[:] = force[t]
-        target, _ = policy({**sensors.read(world, motors, now), "command": command[t]})
+        noise, lag = draws.next()
+        target, _ = policy({**sensors.read(world, motors, now, noise), "command": command[t]})
         bad = np.asarray(~np.isfinite(target).all(1))
         fall(bad, NOT_FINITE)
         target = np.where(bad[:, None], np.asarray(contract.default_joint_pos, np.float32), target)
         if not up.any():
             break
-        motors.command(now, target)
+        motors.command(now, target, lag)
         ids = None if up.all() else np.flatnonzero(up)
         for step in range(plant.decimation):
             world.ctrl[:] = motors.targets(now + step * dt, world.torque())
@@ -120,29 +123,51 @@ def walk(
     )
 
 
+class Draws:
+    """Random numbers of N twins, each from a stream of its own."""
+
+    BLOCK = 64  # control steps that are drawn at once
+
+    def __init__(self, seed: Sequence[int], numbers: Sequence[int], joints: int) -> None:
+        self._streams = [np.random.default_rng((*seed, number)) for number in numbers]
+        self._width, self._at = 2 * joints + 6, self.BLOCK
+        self.yaw = np.array([rng.uniform(-np.pi, np.pi) for rng in self._streams])
+        self.joint_offset = np.array([rng.uniform(-0.03, 0.03, joints) for rng in self._streams])
+
+    def next(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the next control step: normal numbers for the sensors, (N, 2 J + 6), and uniform ones, (N,)."""
+        if self._at == self.BLOCK:
+            self._normal = np.stack([rng.standard_normal((self.BLOCK, self._width)) for rng in self._streams], 1)
+            self._uniform = np.stack([rng.uniform(size=self.BLOCK) for rng in self._streams], 1)
+            self._at = 0
+        self._at += 1
+        return self._normal[self._at - 1], self._uniform[self._at - 1]
+
+
 class Sensors:
     """Encoders and IMU of N twins."""
 
-    def __init__(self, twins: Sequence[Twin], rng: np.random.Generator) -> None:
-        self._rng, self._tilt = rng, np.pad(columns(twins, "imu_tilt")["imu_tilt"], ((0, 0), (0, 1)))
-        names = ("imu_drift", "gyro_bias", "gyro_noise", "orientation_noise", "joint_pos_noise", "joint_vel_noise")
-        self._of = columns(twins, *names)
+    def __init__(self, twins: Sequence[Twin]) -> None:
+        self._tilt = np.pad(columns(twins, "imu_tilt")["imu_tilt"], ((0, 0), (0, 1)))
+        self._drift, self._bias = columns(twins, "imu_drift", "gyro_bias").values()
+        names = ("joint_pos_noise", "joint_vel_noise", "gyro_noise", "orientation_noise")
+        self._noise = columns(twins, *names)
 
-    def read(self, world: RobotBatch, motors: Motors, now: float) -> dict[str, np.ndarray]:
-        """Signals of the robots as their sensors give them at ``now`` [s], (N, ...) each."""
-        true, rng = world.signals(), self._rng
-
-        def noise(name: str, like: np.ndarray) -> np.ndarray:
-            return np.asarray(self._of[name][:, None] * rng.standard_normal(like.shape))
-
+    def read(self, world: RobotBatch, motors: Motors, now: float, normal: np.ndarray) -> dict[str, np.ndarray]:
+        """Signals of the robots as their sensors give them at ``now`` [s], (N, ...) each; ``normal`` (N, 2 J + 6)."""
+        true, j = world.signals(), motors.offset.shape[1]
+        noise = {
+            name: self._noise[name][:, None] * part
+            for name, part in zip(self._noise, np.split(normal, [j, 2 * j, 2 * j + 3], axis=1), strict=True)
+        }
         found = {
             **true,
-            "joint_pos": true["joint_pos"] + motors.offset + motors.slack + noise("joint_pos_noise", true["joint_pos"]),
-            "joint_vel": true["joint_vel"] + noise("joint_vel_noise", true["joint_vel"]),
+            "joint_pos": true["joint_pos"] + motors.offset + motors.slack + noise["joint_pos_noise"],
+            "joint_vel": true["joint_vel"] + noise["joint_vel_noise"],
         }
         if "gyro" in true:
-            off = self._tilt + now * self._of["imu_drift"] + noise("orientation_noise", true["gyro"])
-            found["gyro"] = true["gyro"] + self._of["gyro_bias"] + noise("gyro_noise", true["gyro"])
+            off = self._tilt + now * self._drift + noise["orientation_noise"]
+            found["gyro"] = true["gyro"] + self._bias + noise["gyro_noise"]
             found["imu_quat_wxyz"] = quat_mul(true["imu_quat_wxyz"], quat_from_rotvec(off))
         return found
 
