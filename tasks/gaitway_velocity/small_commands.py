@@ -53,8 +53,8 @@ SMALL_COMMANDS: tuple[Scenario, ...] = (
     Scenario(
         name="tour",
         title="Tour of waypoints",
-        about="A proportional controller with commands of up to 0.3 m/s and 0.3 rad/s drives each robot from one waypoint "
-        "to the next, 0.1 to 0.5 m and 10 to 45 degrees apart.",
+        about="A proportional controller with commands of up to 0.3 m/s and 0.3 rad/s drives each robot from one "
+        "waypoint to the next, 0.1 to 0.5 m and 10 to 45 degrees apart.",
         commands="tour",
         envs=56,
         seconds=30.0,
