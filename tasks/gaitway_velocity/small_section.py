@@ -17,6 +17,7 @@ from .response import AXES, Axis, Response, in_words, slopes
 from .small_commands import SMALL_COMMANDS, SMALL_METRICS
 
 TABLE = ("waypoints", "time_lost", "lin_vel_error", "yaw_vel_error", "falls")
+KINDS = ("mark", "", *["num"] * len(TABLE))
 EVERY = METRICS | {each.name: each for each in SMALL_METRICS}
 
 
@@ -28,13 +29,13 @@ def small_section(verdict: Verdict, evidence: Evidence) -> Section | None:
     parts: list[Any] = []
     if maps:
         text = (
-            "Each dot is one robot that holds one command; its mean velocity from 2 s on. Blue: the command. Red: the "
-            "dead zone, in which robots move at less than a third of their command."
+            "Each dot is a robot that holds one command: its mean velocity from 2 s on. Blue line: the command; orange: "
+            "the mean of the robots; red: the dead zone, in which they move at less than a third of their command."
         )
         parts += [heading("Measured over commanded velocity"), Group(*maps), note(text)]
     rows = [_row(result) for result in results if result.name not in AXES]
     if rows:
-        parts += [heading("Waypoints and arms"), Table(["", "", *(EVERY[name].title for name in TABLE)], rows)]
+        parts += [heading("Waypoints and arms"), Table(["", "", *(EVERY[name].title for name in TABLE)], rows, KINDS)]
     return Section("Small commands", *parts) if parts else None
 
 
