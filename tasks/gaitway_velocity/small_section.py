@@ -29,8 +29,8 @@ def small_section(verdict: Verdict, evidence: Evidence) -> Section | None:
     parts: list[Any] = []
     if maps:
         text = (
-            "Each dot is a robot that holds one command: its mean velocity from 2 s on. Blue line: the command; orange: "
-            "the mean of the robots; red: the dead zone, in which they move at less than a third of their command."
+            "Each dot is a robot that holds one command: its mean velocity from 2 s on. Blue: the command; orange: the "
+            "mean of the robots; red: the dead zone, in which they move at less than a third of their command."
         )
         parts += [heading("Measured over commanded velocity"), Group(*maps), note(text)]
     rows = [_row(result) for result in results if result.name not in AXES]
