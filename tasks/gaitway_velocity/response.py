@@ -91,8 +91,10 @@ class Response:
         return cls(told=told, answer=mean[: sweeps * LEVELS].reshape(sweeps, LEVELS))
 
     def measure(self) -> dict[str, np.ndarray]:
-        """Width of the dead zone, largest jump and error of the slope of each sweep, (S,) each."""
-        rows = [(dead_zone(self.told, row), jump(self.told, row), slope_error(self.told, row)) for row in self.answer]
+        """Wider side of the dead zone, largest jump and error of the slope of each sweep, (S,) each."""
+        rows = [
+            (max(dead_zone(self.told, row)), jump(self.told, row), slope_error(self.told, row)) for row in self.answer
+        ]
         return dict(zip(("dead_zone", "response_jump", "slope_error"), np.array(rows).reshape(-1, 3).T, strict=True))
 
 
@@ -112,21 +114,20 @@ def _side(end: float, count: int) -> np.ndarray:
     return np.asarray(np.sign(end) * np.append(small, np.linspace(small[-1], size, count - FINEST + 1)[1:]))
 
 
-def dead_zone(told: np.ndarray, answer: np.ndarray) -> float:
-    """Command up to which all are ignored, on the side where it is larger; 0 if none is.
+def dead_zone(told: np.ndarray, answer: np.ndarray) -> tuple[float, float]:
+    """Sizes of the commands up to which all are ignored, on the negative and the positive side; 0 if none is.
 
-    It ends half-way from the last ignored to the first answered command, or at a robot that fell. ``told`` and
+    A zone ends half-way from the last ignored to the first answered command, or at a robot that fell. ``told`` and
     ``answer`` are (L,), from the lowest command to the highest.
     """
-    width = 0.0
+    ends = []
     for side in (-1.0, 1.0):
         own = np.flatnonzero(side * told > 0)[:: int(side)]  # outwards from zero
         size, speed = side * told[own], side * answer[own]
         answered = ~(speed < ANSWERED * size)
         first = int(answered.argmax()) if answered.any() else len(size)
-        if first:
-            width = max(width, float(size[first - 1 : first + 1].mean()))
-    return width
+        ends.append(float(size[first - 1 : first + 1].mean()) if first else 0.0)
+    return ends[0], ends[1]
 
 
 def jump(told: np.ndarray, answer: np.ndarray) -> float:
@@ -149,7 +150,7 @@ def slopes(told: np.ndarray, answer: np.ndarray) -> list[float]:
 
 
 def in_words(axis: Axis, width: float) -> str:
-    """A dead zone of this ``width``."""
+    """A dead zone that is so wide on its wider side."""
     if not width:
         return f"every {axis.name} is answered"
     return f"{axis.name} is ignored for |command| <= {width:.2f} {axis.unit}"

@@ -13,7 +13,7 @@ from gaitway_sim2real.trial.report import short
 from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
 
 from .metrics import METRICS
-from .response import AXES, Axis, Response, in_words, slopes
+from .response import AXES, Axis, Response, dead_zone, in_words, slopes
 from .small_commands import SMALL_COMMANDS, SMALL_METRICS
 
 TABLE = ("waypoints", "time_lost", "lin_vel_error", "yaw_vel_error", "falls")
@@ -58,7 +58,8 @@ def response_map(response: Response, axis: Axis) -> tuple[str, str]:
     reach = min(ends[0], float(answer[known].min(initial=0.0))), max(ends[1], float(answer[known].max(initial=0.0)))
     axes = Axes(x=ends, y=reach, width=350, height=300, left=60, bottom=42)
     axes.grid(f"commanded {axis.name} [{axis.unit}]", f"measured [{axis.unit}]")
-    axes.box(max(-width, ends[0]), min(width, ends[1]), *reach, "mode damp")
+    below, above = dead_zone(told, mean)
+    axes.box(-below, above, *reach, "mode damp")
     axes.line(ends, ends, "command")
     axes.line(told, mean, "measured")
     axes.dots(np.broadcast_to(told, answer.shape)[known], answer[known], "dots")
