@@ -19,16 +19,16 @@ from .commands import MIXED
 from .limits import FALLS_5
 from .needs import ARMS
 from .response import AXES, FINE, LEVELS, RESPONSE_METRICS, RESPONSES, Axis, in_words, response_samples
-from .tour import TOUR, TOUR_METRICS, tour_samples
+from .waypoints import WAYPOINT_METRICS, WAYPOINTS, waypoint_samples
 
 SWEEPS = 4
 """Robots for each command of a response map."""
 DEAD_ZONE, JUMP, SLOPE = 0.1 + FINE / 2, 0.15, 0.2
 """Sources of the figures: docs/gait_metrics.md."""
 
-SMALL_KINDS: dict[str, Commands] = {**RESPONSES, "tour": TOUR}
+SMALL_KINDS: dict[str, Commands] = {**RESPONSES, "tour": WAYPOINTS}
 """Kinds of commands: a sweep along each axis, and a tour of waypoints."""
-SMALL_METRICS = (*RESPONSE_METRICS, *TOUR_METRICS)
+SMALL_METRICS = (*RESPONSE_METRICS, *WAYPOINT_METRICS)
 
 
 def _response(name: str, axis: Axis) -> Scenario:
@@ -77,7 +77,7 @@ SMALL_COMMANDS: tuple[Scenario, ...] = (
 
 def small_samples(rec: Trajectory, scenario: Scenario) -> dict[str, Samples]:
     """:data:`SMALL_METRICS` of a recording."""
-    return {**response_samples(rec, scenario.commands), **tour_samples(rec)}
+    return {**response_samples(rec, scenario.commands), **waypoint_samples(rec)}
 
 
 def dead_zones(results: Iterable[Any]) -> list[str]:

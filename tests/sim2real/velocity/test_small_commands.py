@@ -25,7 +25,7 @@ from gaitway_velocity.response import AXES, FINE, LEVELS, RESPONSES, Response, d
 from gaitway_velocity.small_commands import SMALL_COMMANDS, dead_zones
 from gaitway_velocity.small_section import response_map
 from gaitway_velocity.suite import SUITE
-from gaitway_velocity.tour import MOST, PATIENCE, Course, Tour, ahead, ideal_time, seen_from, tour_samples
+from gaitway_velocity.waypoints import MOST, PATIENCE, Course, Waypoints, ahead, ideal_time, seen_from, waypoint_samples
 from recording import recording
 from stand_bundle import make_stand_bundle
 
@@ -163,7 +163,7 @@ class Cart:
         return quat_from_axis(2, self.pose[:, 2])
 
     def drive(self, seconds: float) -> Trajectory:
-        tour = Tour()
+        tour = Waypoints()
         kept: Course = tour.start(self, np.random.default_rng(0))  # type: ignore[arg-type]
         zeros = np.zeros((len(self.mass), 3))
         for _ in range(round(seconds / self.contract.control_dt)):
@@ -175,16 +175,16 @@ class Cart:
 
 
 def test_a_cart_reaches_every_waypoint_in_the_ideal_time() -> None:
-    found = tour_samples(Cart(8).drive(30.0))
+    found = waypoint_samples(Cart(8).drive(30.0))
     assert found["waypoints"].value == 1.0 and len(found["waypoints"].values) > 8 * 10
     assert abs(found["time_lost"].value) < 0.1
 
 
 def test_a_deaf_cart_misses_those_it_stops_before() -> None:
-    found = tour_samples(Cart(8, deaf=0.2).drive(30.0))
+    found = waypoint_samples(Cart(8, deaf=0.2).drive(30.0))
     assert found["waypoints"].value < 0.7 and found["time_lost"].value > 2.0
     assert found["time_lost"].value < PATIENCE
-    assert np.isnan(tour_samples(recording())["waypoints"].value)
+    assert np.isnan(waypoint_samples(recording())["waypoints"].value)
 
 
 # ---- simulated --------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ TURN = (math.radians(10.0), math.radians(45.0))
 MOST = 64
 """Waypoints of a robot, more than it can reach."""
 
-TOUR_METRICS = (
+WAYPOINT_METRICS = (
     Metric("waypoints", "Waypoints reached", "", "Share of the waypoints reached within 5 cm, 5 degrees and 10 s.",
            percent=True),
     Metric("time_lost", "Time lost", "s", "Mean time to a waypoint, 10 s for one that is missed, beyond that of a "
@@ -56,7 +56,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Tour(Stressor):
+class Waypoints(Stressor):
     """Proportional control of place and heading in place of the scenario's command."""
 
     def start(self, world: RobotBatch, rng: np.random.Generator) -> Course:
@@ -119,8 +119,8 @@ def seen_from(pose: np.ndarray, goal: np.ndarray) -> np.ndarray:
     return np.column_stack([c * x + s * y, c * y - s * x, np.remainder(turn + math.pi, 2 * math.pi) - math.pi])
 
 
-def tour_samples(rec: Trajectory) -> dict[str, Samples]:
-    """:data:`TOUR_METRICS` of a recording; NaN without a tour. The one that time ended at does not count."""
+def waypoint_samples(rec: Trajectory) -> dict[str, Samples]:
+    """:data:`WAYPOINT_METRICS` of a recording; NaN without a tour. The one that time ended at does not count."""
     none = np.full(1, np.nan)
     if "waypoint_time" not in rec.noted:
         return {"waypoints": Samples(values=none, kind="share"), "time_lost": Samples(values=none, kind="mean")}
@@ -133,5 +133,5 @@ def tour_samples(rec: Trajectory) -> dict[str, Samples]:
     }
 
 
-TOUR = held(lambda told, n, rng: np.tile(told.still, (n, 1)), (BOTH_WAYS,), (Tour(),))
+WAYPOINTS = held(lambda told, n, rng: np.tile(told.still, (n, 1)), (BOTH_WAYS,), (Waypoints(),))
 """Kind of commands."""
