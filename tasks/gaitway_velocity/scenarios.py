@@ -31,6 +31,7 @@ from .limits import (
     YAW,
 )
 from .needs import VELOCITY
+from .small_commands import SMALL_COMMANDS
 from .variants import VARIANTS
 
 SUITE_VERSION = "2.2"
@@ -158,6 +159,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         limits=(Limit(metric="pushes_survived", value=0.95, at_least=True),),
     ),
     *VARIANTS,
+    *SMALL_COMMANDS,
     Scenario(
         name="sensor_noise",
         title="Sensor noise",
