@@ -3,9 +3,10 @@
     python benchmarks/import_runners.py --checkouts DIR [--only booster_gym ...] [--steps 240]
 
 DIR holds checkouts by their repositories' names: mujoco_playground, booster_gym, humanoid-gym, unitree_rl_gym,
-holosoma, FALCON, ASAP, OpenHomie, legged_rl_lab. Their runners are executed as they are, with their simulators, viewers and SDKs replaced by stand-ins that
-give both sides the same states; they load TorchScript with torch.jit.load, which runs code of the archive. So point
-this only at checkouts that you trust. Commands change every second, and rest in between.
+holosoma, FALCON, ASAP, OpenHomie, OpenWBT, legged_rl_lab. Their runners are executed as they are, with their
+simulators, viewers and SDKs replaced by stand-ins that give both sides the same states; they load TorchScript with
+torch.jit.load, which runs code of the archive. So point this only at checkouts that you trust. Commands change every
+second, and rest in between.
 """
 
 from __future__ import annotations
@@ -594,6 +595,29 @@ def legged_rl_lab(checkout: Path, case: Case, signals: Signals, joints: tuple[st
     return steps
 
 
+# ---------------------------------------------------------------------------------------------------------- OpenWBT
+
+
+def openwbt(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``deploy/helpers``: LocoLowLevelPolicy and its gait planner, as Controller_loco calls them."""
+    packages = {
+        name: {"__path__": [str(checkout.joinpath(*name.split("__")))]} for name in ("deploy", "deploy__helpers")
+    }
+    steps: Steps = []
+    order = [joints.index(name) for name in d.joints]
+    with modules(**packages, **UNITREE):
+        config = importlib.import_module("deploy.config").Config(str(checkout / "deploy/configs/g1_loco.yaml"))
+        config.policy_path = str(checkout / case.policy)
+        policy = importlib.import_module("deploy.helpers.policy_unified").LocoLowLevelPolicy(config)
+        for k in range(len(signals["gyro"])):
+            q, qd, quat, gyro, command = sensors(signals, k)
+            gravity = matrix(quat).T @ [0.0, 0.0, -1.0]
+            policy.gait_planner.update_gait_phase(not command.any())
+            seen, _, targets = policy.inference(command, gravity, gyro, q[order], qd[order])
+            steps.append((seen[0].copy(), dict(zip(d.joints, targets.tolist(), strict=True))))
+    return steps
+
+
 # ------------------------------------------------------------------------------------------------------- comparison
 
 PLAY = "mujoco_playground/experimental/sim2sim/onnx/{}_policy.onnx"
@@ -617,6 +641,7 @@ CASES = (
     Case("FALCON", "sim2real/models/dec_loco/g1_29dof.onnx", None, falcon),
     Case("ASAP", ASAP, None, asap),
     Case("OpenHomie", "HomieDeploy/deploy.onnx", None, openhomie),
+    Case("OpenWBT", "ckpts/loco.onnx", None, openwbt),
     Case("legged_rl_lab", "deploy/g1_deploy/exported_policy/g1_flat_1.onnx", None, legged_rl_lab),
 )  # fmt: skip
 

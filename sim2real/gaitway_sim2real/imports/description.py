@@ -82,6 +82,8 @@ class Clock:
     fastest_at: float = 1.0
     offsets: Numbers = (0.0,)
     """Phase of each foot at the start, in cycles."""
+    stance: float = 0.5
+    """Share of a cycle in which the phase shown goes from 0 to 0.5; the rest of the cycle has the other half."""
     first: int = 0
     """Control steps that the clock has advanced when the policy runs for the first time."""
     rest_below: float = 0.0
@@ -322,7 +324,7 @@ def _others(d: Description) -> Sequence[str]:
             f"physics_dt is {d.physics_dt}, and must be at most control_dt and at least a {MAX_DECIMATION}th of it"
         )
     if not _terms(d) and d.observation_dim > WIDEST:
-        faults.append(f"the policy would read {d.observation_dim} numbers: at most {WIDEST}")
+        faults.append(f"the policy would read {len(d.history.ages)} frames of {d.frame_dim} numbers: at most {WIDEST}")
     ages = {"history": d.history.ages} | {
         f"observation[{k}]": t.ages for k, t in enumerate(d.observation) if t.ages is not None
     }
@@ -339,6 +341,8 @@ def _others(d: Description) -> Sequence[str]:
         faults.append(f"history.fill is {d.history.fill!r}; it is first or zeros")
     if tuple(d.command.ranges) != TWIST:
         faults.append(f"command.ranges has {', '.join(d.command.ranges)}; expected {', '.join(TWIST)}")
+    if d.clock is not None and not 0.0 < d.clock.stance < 1.0:
+        faults.append(f"clock.stance is {d.clock.stance:g}; it is between 0 and 1")
     shares = (d.action.previous_action, d.action.previous_result)
     if not all(0.0 <= share < 1.0 for share in shares) or all(shares):
         faults.append(

@@ -174,6 +174,10 @@ class Observer(nn.Module):
         following = torch.remainder(count + advance, self.cycle)
         shown = torch.where(rested, torch.zeros_like(count), count) if clock.wakes_late else count
         cycles = shown / self.cycle + self.offsets
+        if clock.stance != 0.5:
+            part = torch.remainder(cycles, 1.0)
+            later = 0.5 + 0.5 * (part - clock.stance) / (1.0 - clock.stance)
+            cycles = torch.where(part < clock.stance, 0.5 * part / clock.stance, later)
         angle = 2.0 * math.pi * cycles
         phase, sine, cosine, moving = torch.remainder(cycles, 1.0), angle.sin(), angle.cos(), torch.ones_like(length)
         if clock.rest_below:
