@@ -16,6 +16,22 @@ from typing import Any
 
 import numpy as np
 
+OTHERS: dict[str, tuple[float, float, tuple[float, float] | None]] = {
+    "openhomie-g1": (78.3, 77.4, None),
+    "grove-g1": (75.1, 79.3, None),
+    "asap-g1": (45.6, 44.6, None),
+    "rl_sar-g1": (45.1, 42.5, (5.0, 5.1)),
+    "falcon-g1": (36.8, 35.8, None),
+    "openwbt-g1": (26.8, 40.6, None),
+    "unitree_rl_lab-g1": (25.4, 22.1, (7.6, 9.7)),
+    "unitree_rl_gym-g1-held": (19.7, 37.7, None),
+    "holosoma-g1-fastsac": (5.8, 6.4, None),
+    "unitree_rl_mjlab-g1-phase": (5.6, 5.3, None),
+    "legged_rl_lab-g1": (3.9, 3.9, (6.9, 3.5)),
+}
+"""Mean survival [s] of 90 s, of the same files: in MuJoCo Warp and PhysX, by the README of
+rhoyn/teleop-walking-benchmark (144,384 runs; punches of up to 500 N, arms driven at random), and by ``gaitkeeper
+doctor`` 0.5.4 (three seeds) with arms at random, and with punches besides, where it reads them and moves their arms."""
 HERE = Path(__file__).parent
 ROWS = HERE / "calibrated"
 PAGE = HERE.parent / "docs/benchmarks/calibration.md"
@@ -31,6 +47,7 @@ KINDS = {
 }  # fmt: skip
 """Kinds of FAIL, the gravest first, by the metrics of the checks that failed; all others are of the gait."""
 MOST_USED = 100.0
+FEWEST_IN_COMMON = 8
 
 
 @dataclass(frozen=True)
@@ -150,6 +167,7 @@ def write_table() -> str:
         HEAD.format(done=len(done), passed=sum(row["verdict"]["word"] == "PASS" for row in done)),
         *_policies(done),
     ]
+    parts += _others(rows)
     report, choice = load("report", 1), load("choice", 0)
     if len(report) > 2 and len(choice) > 2:
         parts += [*_given(report), *_scores(choice, report), *_scenarios(choice)]
@@ -162,7 +180,7 @@ HEAD = """# Benchmarks: does a verdict predict?
 
 `python benchmarks/calibration.py --checkouts DIR` takes each policy through the suite, and lets it walk on 300 twins of
 its robot that neither training nor suite has seen. [Calibration](../calibration.md) explains protocol and result. The
-script writes this page, and has {done} policies so far, {passed} of them with PASS.
+script writes this page, and has {done} judged policies so far, {passed} of them with PASS.
 """
 
 
@@ -179,9 +197,54 @@ def _policies(rows: Sequence[dict[str, Any]]) -> list[str]:
         survived, fell = (100 * row["walk"][name].count("1") / n for name in ("survived", "fell"))
         lines.append(
             f"| {row['name']} | {row['robot']} | {row['half']} | {row['verdict']['word']} "
-            f"| {failed} of {len(required)} | {survived:.0f} % | {fell:.0f} % | {100 - survived - fell:.0f} % |"
+            f"| {failed} of {len(required)} | {survived:.0f} % | {fell:.0f} % | {abs(100 - survived - fell):.0f} % |"
         )
     return [*lines, ""]
+
+
+def _others(rows: Sequence[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Other judges\n",
+        "Survival of 90 s in MuJoCo Warp and PhysX, as [teleop-walking-benchmark](https://github.com/rhoyn/"
+        "teleop-walking-benchmark) publishes it, and in gaitkeeper 0.5.4, run on the same files. Both drive the arms "
+        "at random and punch.\n",
+        "| policy | benchmark, MuJoCo | PhysX | gaitkeeper, arms | arms, punches | twins survived | fell |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    walks = {row["name"]: row["walk"] for row in rows if "walk" in row and row["name"] in OTHERS}
+    share = {
+        name: [walk[key].count("1") / len(walk[key]) for key in ("survived", "fell")] for name, walk in walks.items()
+    }
+    for name in (name for name in OTHERS if name in walks):
+        warp, physx, keeper = OTHERS[name]
+        of_keeper = " | ".join(f"{value:.1f} s" for value in keeper) if keeper else " | "
+        survived, fell = share[name]
+        lines.append(
+            f"| {name} | {warp:.1f} s | {physx:.1f} s | {of_keeper} | {100 * survived:.0f} % | {100 * fell:.0f} % |"
+        )
+    if len(walks) < FEWEST_IN_COMMON:
+        return [*lines, "", f"No correlation is given for fewer than {FEWEST_IN_COMMON} policies.", ""]
+    lines.append("")
+    theirs = np.array([OTHERS[name][0] for name in walks])
+    for title, ours in (
+        ("survived", np.array([share[name][0] for name in walks])),
+        ("did not fall", np.array([1.0 - share[name][1] for name in walks])),
+    ):
+        rank, (low, high) = spearman(theirs, ours), _rank_interval(theirs, ours)
+        lines.append(
+            f"Rank correlation of the share of twins that {title} with the benchmark's survival in MuJoCo: {rank:.2f} "
+            f"({low:.2f} to {high:.2f}, {len(walks)} policies).\n"
+        )
+    return lines
+
+
+def _rank_interval(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    rng, found = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        rows = rng.integers(len(a), size=len(a))
+        found.append(spearman(a[rows], b[rows]))
+    low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def _given(report: Sequence[Policy]) -> list[str]:
