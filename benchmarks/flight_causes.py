@@ -310,16 +310,15 @@ def table(rows: list[dict[str, Any]]) -> str:
         named = Counter(" + ".join(row["named"]) for row in found)
         levels = Counter(level for row in found for level in row["levels"])
         sizes = f"{len(found)} seeds" if found[0]["cause"] == "none" else ", ".join(row["size"] for row in found)
-        lines.append(
-            f"| {kind} | {sizes} | {', '.join(f'{n} {c}' for n, c in named.items())} | "
-            f"{sum(row['right'] for row in found)} of {len(found)} | {', '.join(f'{n} {c}' for n, c in levels.items())} |"
-        )
+        what, evidence = (", ".join(f"{n} {c}" for n, c in counts.items()) for counts in (named, levels))
+        right = f"{sum(row['right'] for row in found)} of {len(found)}"
+        lines.append(f"| {kind} | {sizes} | {what} | {right} | {evidence} |")
     faults, clean = ([r for r in rows if (r["cause"] == "none") == none] for none in (False, True))
     alarms = sum(row["named"] != ["none"] for row in clean)
-    right = sum(row["right"] for row in faults)
+    rightly = sum(row["right"] for row in faults)
     cpu = np.mean([row["cpu"] for row in rows], axis=0) if rows else np.zeros(2)
     lines.append(
-        f"\nnamed rightly {right} of {len(faults)} ({right / max(1, len(faults)):.1%}); false alarms {alarms} of "
+        f"\nnamed rightly {rightly} of {len(faults)} ({rightly / max(1, len(faults)):.1%}); false alarms {alarms} of "
         f"{len(clean)}; CPU {cpu[0]:.1f} s to fly, {cpu[1]:.1f} s to diagnose"
     )
     return "\n".join(lines)

@@ -62,21 +62,20 @@ def fit_drive_law(record: Recorded) -> DriveLaw:
     rows = np.flatnonzero(record.whole & (np.arange(len(record.time)) >= max(LAGS)))
     rows = rows[np.unique(np.linspace(0, len(rows) - 1, ROWS).astype(int))]
     limit, (low, high) = effort_limits(record), torque_range(record)
-    calm = np.abs(record.torque[rows]) < SATURATED * limit
+    torque = record.torque[rows]
+    calm = np.abs(torque) < SATURATED * limit
     best, choice = np.inf, (0.0, 0)
     for lag in LAGS:
         for delay in DELAYS:
             terms = _terms(record, rows, delay, lag)
-            factors, left = _solve(terms, record.torque[rows], calm)
-            cost = float(
-                np.median((left**2 * calm).sum(0) / np.maximum((record.torque[rows] ** 2 * calm).sum(0), 1e-9))
-            )
+            factors, left = _solve(terms, torque, calm)
+            cost = float(np.median((left**2 * calm).sum(0) / np.maximum((torque**2 * calm).sum(0), 1e-9)))
             if cost < best:
                 best, choice = cost, (delay, lag)
     delay, lag = choice
     terms, weight = _terms(record, rows, delay, lag), calm.astype(float)
     for _ in range(6):  # Huber's weights: a motor's fault of a moment should not bend the law
-        factors, left = _solve(terms, record.torque[rows], weight)
+        factors, left = _solve(terms, torque, weight)
         size = np.maximum(np.median(np.abs(left), axis=0), 1e-6)
         weight = calm * np.minimum(1.0, 2.5 * size / np.maximum(np.abs(left), 1e-9))
     every, (a, b) = np.maximum(np.arange(len(record.time)), lag), np.median(factors, axis=1)

@@ -40,7 +40,7 @@ STIFFER, DAMPER = 0.07, 0.15  # shares
 FEET = 0.5  # share of the weight that feet carry, below which something else carries the robot
 LOADS_NEED = 0.6  # [s] upright on the feet
 SLIDING, SLIPPERY = 0.08, 0.85  # share of the pairs of feet, and of the model's friction
-CALM_SYMPTOM = 2.5  # tolerances, up to which a flight without a cause may differ from its simulation
+CALM_SYMPTOM = 4.0  # tolerances, up to which a flight without a cause may differ from its simulation
 LONGEST = 20.0  # [s] of policy that are simulated
 
 
@@ -111,7 +111,7 @@ def _suspect(
 ) -> _Suspect:
     finding = Finding(
         cause=cause, level=level, where=(where,), what=what, evidence=evidence, fix=fix,
-        numbers={name: value for name, value in numbers.items()},
+        numbers=numbers,
     )  # fmt: skip
     return _Suspect(finding=finding, swap=swap)
 
@@ -125,7 +125,7 @@ def _wire(record: Recorded, found: Readings, checks: list[str]) -> list[_Suspect
     )
     if abs(found.clock_rate - 1.0) > CLOCK:
         suspects.append(_suspect(
-            "clock", READ, "robot's tick", f"the robot's clock runs {found.clock_rate:.3f} times as fast as the computer's",
+            "clock", READ, "robot's tick", f"the robot's clock runs at {found.clock_rate:.3f} times our rate",
             "slope of ticks over arrival times", "use the computer's time, or set the robot's clock",
             Swap(alter=swaps.clock_rate(found.clock_rate)), rate=found.clock_rate,
         ))  # fmt: skip
@@ -134,7 +134,7 @@ def _wire(record: Recorded, found: Readings, checks: list[str]) -> list[_Suspect
     if (factor := found.noise[worst] / usual[worst]) > NOISY:
         suspects.append(_suspect(
             "noise", READ, worst, f"{worst} has white noise of {found.noise[worst]:.3g} (standard deviation)",
-            f"{factor:.1f} times that of the sensors of rehearsals", "look for a loose connector; filter, or train with it",
+            f"{factor:.1f} times that of the sensors of rehearsals", "look for a loose connector, or filter",
             Swap(quirks=_noise(found)), **found.noise,
         ))  # fmt: skip
     if found.lost > LOST + 1.5 * found.bunched + abs(found.clock_rate - 1.0):
@@ -206,8 +206,9 @@ def _motor(record: Recorded, law: DriveLaw, found: list[Misfit]) -> _Suspect | N
     evidence = f"{best.before:.1f} N m (rms) off the drive law for {best.seconds:.2f} s, {best.after:.2f} N m so"
     match best.kind:
         case "dead":
-            return _suspect("dead_motor", READ, name, f"{name} gives no torque {when}", evidence, "check motor and cable",
-                            Swap(fault=(Fault.MOTOR, name), after=after), time=best.start)  # fmt: skip
+            return _suspect("dead_motor", READ, name, f"{name} gives no torque {when}", evidence,
+                            "check motor and cable", Swap(fault=(Fault.MOTOR, name), after=after),
+                            time=best.start)  # fmt: skip
         case "stuck":
             return _suspect("stuck_motor", READ, name, f"{name} gives {best.value:.1f} N m whatever it is told, {when}",
                             evidence, "check the drive", Swap(fault=(Fault.MOTOR_STUCK, name), after=after),
@@ -218,10 +219,10 @@ def _motor(record: Recorded, law: DriveLaw, found: list[Misfit]) -> _Suspect | N
                             Swap(fault=(Fault.MOTOR_SIGN, name), after=after), time=best.start)  # fmt: skip
         case "encoder_sign":
             return _suspect("sign", READ, name, f"the drive of {name} measures the negative of what it reports",
-                            evidence, "check the sign of its reading", Swap(fault=(Fault.JOINT_SIGN, name), after=after),
-                            time=best.start)  # fmt: skip
+                            evidence, "check the sign of its reading",
+                            Swap(fault=(Fault.JOINT_SIGN, name), after=after), time=best.start)  # fmt: skip
         case "offset":
-            return _suspect("encoder_offset", READ, name, f"{name} reads {best.value:+.3f} rad other than its drive has",
+            return _suspect("encoder_offset", READ, name, f"{name} reads {best.value:+.3f} rad more than its drive",
                             evidence, "calibrate its encoder", Swap(alter=swaps.encoder_offset(name, best.value)),
                             offset=best.value)  # fmt: skip
         case "order":
@@ -308,7 +309,8 @@ def _of_group(loads: Loads, found: LoadCauses, group: Group) -> _Suspect:
         case "joint_friction":
             dofs = loads.joints if not joint else loads.joints[names.index(joint)]
             dry = float(np.mean(model.dof_frictionloss[dofs])) + value
-            return suspect(f"joints have {value:+.2f} N m of dry friction beside the model's", "grease, or train with it",
+            return suspect(f"joints have {value:+.2f} N m of dry friction beside the model's",
+                           "grease them, or train with it",
                            Swap(parameters={"friction": max(dry, 0.0)}, joint=joint))  # fmt: skip
         case "encoder_offset":
             return suspect(f"{joint} reads {value:+.3f} rad too much", "calibrate its zero",
@@ -316,7 +318,8 @@ def _of_group(loads: Loads, found: LoadCauses, group: Group) -> _Suspect:
         case "imu_mounting":
             roll, pitch = (-float(v) for v in group.values)
             return suspect(f"the IMU is turned by {roll:+.3f} rad about x and {pitch:+.3f} rad about y",
-                           "level the IMU, or correct its readings", Swap(alter=swaps.imu_mounting(roll, pitch)), "IMU")  # fmt: skip
+                           "level the IMU, or correct its readings",
+                           Swap(alter=swaps.imu_mounting(roll, pitch)), "IMU")  # fmt: skip
     own = float(np.mean(model.dof_armature[loads.joints]))
     return suspect(f"joints carry {group.armature:+.4f} kg m^2 of inertia beside the model's",
                    f"armature should be about {own + group.armature:.4f} kg m^2 (model: {own:.4f})",
@@ -344,8 +347,8 @@ def _counterfactuals(
         checks.append(f"counterfactual: not simulated, {why}")
         return found
     start = policy_start(flight)
-    end = next((e.time for e in flight.events if e.time > (start or 0.0) and (
-        e.kind in ("stop", "trip") or (e.kind == "mode" and e.text == "settle"))), flight.start + flight.seconds)  # fmt: skip
+    ends = (e.time for e in flight.events if e.kind in ("stop", "trip") or (e.kind, e.text) == ("mode", "settle"))
+    end = next((time for time in ends if time > (start or 0.0)), flight.start + flight.seconds)
     seconds = min(LONGEST, max(0.2, end - float(flight.policy.time[0])))
     flown = symptoms_of(record, loads, seconds)
     with tempfile.TemporaryDirectory() as folder:
@@ -395,5 +398,5 @@ def _judge_calm(flown: Symptoms, without: Symptoms, checks: list[str], differs: 
     checks.append(f"counterfactual: the flight differs from its simulation in {', '.join(found) or 'nothing'}")
     if found:
         differs.append(
-            f"the simulated flight shows other {', '.join(found)}" + (f" ({flown.trip})" if flown.trip else "")
+            f"the flight differs from its simulation in {', '.join(found)}" + (f" ({flown.trip})" if flown.trip else "")
         )

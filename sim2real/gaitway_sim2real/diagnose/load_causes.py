@@ -61,7 +61,8 @@ def explain_loads(loads: Loads, columns: dict[str, Array]) -> LoadCauses:
     stretch = (np.arange(len(loads.rows)) * STRETCHES // max(1, len(loads.rows))).astype(int)
     fitted = stretch % 2 == 0
     rotor = columns["armature"][None]
-    usual = np.median(_size(loads.residual + np.tensordot(_fit(loads.residual, rotor, fitted)[0], rotor, 1)))
+    values, _ = _fit(loads.residual, rotor, fitted)
+    usual = float(np.median(_size(loads.residual + np.tensordot(values, rotor, 1))))
 
     def judge(cause: str, which: tuple[str, ...], joint: str) -> Group:
         slopes = np.concatenate([rotor, *(columns[name][None] for name in which)]) if which else rotor

@@ -111,7 +111,7 @@ class Loads:
         return np.einsum("sij,sj->si", project, needed / self.scale), project, force.reshape(len(force), -1, 3)
 
     def _needed(self, at: Samples, model: mujoco.MjModel) -> tuple[Array, Array, Array, Array]:
-        """Torques that are missing (S, nv); of the feet Jacobians (S, 3 F, nv), velocities less the base's, and places."""
+        """Missing torques (S, nv); of the feet Jacobians (S, 3 F, nv), velocities less the base's, and places."""
         data, plant = mujoco.MjData(model), self.body.plant
         base, joints, count = self.base, self.joints, len(self.geoms)
         needed, feet = np.zeros((len(at.pos), model.nv)), np.zeros((len(at.pos), 3 * count, model.nv))

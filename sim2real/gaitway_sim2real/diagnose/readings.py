@@ -1,4 +1,4 @@
-"""What the recorded readings tell by themselves: clocks, lost states, noise, and the gyroscope beside the orientation."""
+"""What recorded readings tell by themselves: clocks, lost states, noise, and the gyroscope beside the orientation."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Recorded:
 
 
 def recorded(flight: Flight, bundle: str | Path) -> Recorded:
-    """The columns of ``flight``; raises :class:`FlightDiagnosisError` if it tells too little, or is not of ``bundle``."""
+    """Columns of ``flight``. Raises :class:`UserError` if it tells too little or is not of ``bundle``."""
     path, contract = flight.path, load_policy(flight, bundle).contract
     if flight.contract_yaml is not None and flight.contract_yaml != (Path(bundle) / CONTRACT_FILE).read_bytes():
         raise FlightDiagnosisError(

@@ -14,7 +14,7 @@ from gaitway_onboard.control.loop import run_loop
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.flight.opening import open_flight
 from gaitway_onboard.interface import DeployError
-from gaitway_onboard.safety.support import open_support
+from gaitway_onboard.safety.support import Support, open_support
 from gaitway_onboard.transports.open import Connection, open_robot
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_tasks.robots import ROBOTS
@@ -50,6 +50,7 @@ def fly(
         alter(twin)
     robot = open_robot(hardware, Connection(bus=bus, own_controller=False))
     policy = OnboardPolicy(bundle, hardware.joint_names)
+    support = open_support(bundle, hardware.joint_names)
     log = open_flight(out, hardware.joint_names, {"hardware": hardware.name}, realtime=False, bundle=bundle)
     with contextlib.closing(log), contextlib.suppress(DeployError):
         robot.connect()
@@ -57,5 +58,5 @@ def fly(
         run_loop(
             robot, policy, command, seconds, config=BRISK, hardware=hardware, flight=log,
             estimator=open_estimator(bundle, hardware.joint_names, robot.period, hardware.feet),
-            support=open_support(bundle, hardware.joint_names),
+            support=support if isinstance(support, Support) else None,
         )  # fmt: skip

@@ -12,11 +12,11 @@ from .loads import Loads
 from .recorded import Recorded, down, smoothed
 
 TOLERANCES = {
-    "roll": 0.025, "pitch": 0.025, "sway": 0.02, "trembling": 0.15, "torque": 0.12, "turning": 0.08,
-    "speed along": 0.08, "speed across": 0.08, "tracking": 0.15,
+    "roll": 0.01, "pitch": 0.01, "sway": 0.01, "trembling": 0.06, "torque": 0.05, "turning": 0.03,
+    "speed along": 0.03, "speed across": 0.03, "tracking": 0.05, "sliding": 0.05,
 }  # fmt: skip
 """Differences that two flights of one robot with other noise do not have: rad, rad, rad, share, share, rad/s, m/s, m/s,
-share."""
+share, share."""
 SHARES = ("trembling", "torque", "tracking")
 ENDED = "ended early"
 MIN_WALK = 0.5  # [s] of policy, for its means to count
@@ -61,6 +61,7 @@ def symptoms_of(record: Recorded, loads: Loads | None, seconds: float) -> Sympto
     }  # fmt: skip
     if loads is not None and (found := _speed(record, loads, start, start + seconds)) is not None:
         values["speed along"], values["speed across"] = found
+        values["sliding"] = loads.sliding()[0]
     return Symptoms(values=values, trip=trip)
 
 
@@ -85,7 +86,7 @@ def _rms(values: Array) -> float:
 
 def differences(one: Symptoms, other: Symptoms) -> dict[str, float]:
     """Differences of two flights in units of :data:`TOLERANCES`, by symptom."""
-    found = {ENDED: float(bool(one.trip) - bool(other.trip)) * 3.0}
+    found = {ENDED: float(bool(one.trip) - bool(other.trip)) * 10.0}
     for name in one.values.keys() & other.values.keys():
         a, b = one.values[name], other.values[name]
         difference = np.log(max(a, 1e-6) / max(b, 1e-6)) if name in SHARES else a - b
