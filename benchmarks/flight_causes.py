@@ -247,7 +247,7 @@ def record(which: str, plant: Plant, out: Path) -> None:
     )  # fmt: skip
 
 
-def trial(which: str, number: int, keep: Path | None) -> dict[str, Any]:
+def trial(which: str, number: int, keep: Path | None, simulate: bool) -> dict[str, Any]:
     """Fly and diagnose one."""
     from gaitway_sim2real.diagnose.flight import diagnose_flight
 
@@ -258,7 +258,7 @@ def trial(which: str, number: int, keep: Path | None) -> dict[str, Any]:
             record(which, plant, path)
         flown = time.process_time()
         try:
-            found = diagnose_flight(BUNDLE, path)
+            found = diagnose_flight(BUNDLE, path, simulate=simulate)
             causes, levels = list(found.causes), [finding.level for finding in found.findings]
             verdict, text = found.verdict, found.summary()
         except ValueError as error:
@@ -278,9 +278,11 @@ def main() -> None:
     parser.add_argument("--kinds", default="", help="only kinds that contain one of these words, with commas between")
     parser.add_argument("--out", type=Path, default=Path("runs/flight_causes"))
     parser.add_argument("--keep", action="store_true", help="keep the flights in OUT, and use those that are there")
+    parser.add_argument("--no-simulation", action="store_true", help="without counterfactuals, in a file of its own")
     options = parser.parse_args()
+    simulate = not options.no_simulation
     options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / f"{options.which}.jsonl"
+    file = options.out / f"{options.which}{'' if simulate else '-read'}.jsonl"
     rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
     words = [word for word in options.kinds.split(",") if word]
     done, wanted = {row["number"] for row in rows}, plants(options.which)
@@ -288,8 +290,9 @@ def main() -> None:
         n for n, plant in enumerate(wanted)
         if n not in done and (not words or any(word in plant.kind for word in words))
     ]  # fmt: skip
+    todo.sort(key=lambda n: 37 * n % len(wanted))  # a run that is cut short has some of every kind
     with ProcessPoolExecutor(options.jobs) as pool, file.open("a", encoding="utf-8") as out:
-        futures = [pool.submit(trial, options.which, n, options.out if options.keep else None) for n in todo]
+        futures = [pool.submit(trial, options.which, n, options.out if options.keep else None, simulate) for n in todo]
         for future in as_completed(futures):
             row = future.result()
             rows.append(row)

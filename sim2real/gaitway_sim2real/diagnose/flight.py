@@ -1,29 +1,30 @@
 """From a recorded flight to its cause: readings, drives, loads, and the same flight in simulation with the cause in it.
 
-Base position and velocity are not in a flight. So nothing is replayed: readings are held against each other, reported
-torques against commands, and motion against torques by inverse dynamics that need neither.
+Base position and velocity are not in a flight. So readings are held against each other, reported torques against
+commands, and motion against torques by inverse dynamics that need neither. A simulated flight then shows whether the
+cause brings about how the flight went.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import verify_files
 from gaitway_onboard.flight.reading import Flight, read_flight
 
 from ..digital_twin.faults import Fault
-from ..digital_twin.quirks import Quirks
 from ..hardware import HARDWARE
 from ..rehearse.suite import SENSORS
 from . import swaps
 from .drive_law import DriveLaw, Misfit, fit_drive_law, misfits
-from .findings import Diagnosis, Finding
-from .load_causes import USUAL, Group, LoadCauses, explain_loads
+from .findings import CAUSES, Diagnosis, Finding
+from .load_causes import USUAL, Group, explain_loads
 from .loads import Loads
 from .readings import Readings, read_readings
 from .recorded import FlightDiagnosisError, Recorded, recorded
@@ -38,10 +39,30 @@ GYRO = 0.03  # [rad/s]
 LATE = 0.0055  # [s]
 STIFFER, DAMPER = 0.07, 0.15  # shares
 FEET = 0.5  # share of the weight that feet carry, below which something else carries the robot
-LOADS_NEED = 0.6  # [s] upright on the feet
+LOADS_NEED, ROWS_NEED = 0.6, 100  # [s] and samples upright on the feet
 SLIDING, SLIPPERY = 0.08, 0.85  # share of the pairs of feet, and of the model's friction
-CALM_SYMPTOM = 4.0  # tolerances, up to which a flight without a cause may differ from its simulation
+LARGE = 4.0  # tolerances, up to which a flight without a cause may differ from its simulation
 LONGEST = 20.0  # [s] of policy that are simulated
+WORDS = {
+    "clock": ("the robot's clock runs at {rate:.3f} times the computer's rate", "set or replace the robot's clock"),
+    "noise": ("{signal} has white noise of {noise:.3g} (standard deviation)", "look for a loose connector, or filter"),
+    "lost_states": ("{share:.1%} of the robot's states did not arrive", "use a cable, with no other traffic on it"),
+    "gyro_bias": ("the gyroscope reads {x:+.3f}, {y:+.3f}, {z:+.3f} rad/s too much", "calibrate it at rest"),
+    "delay": ("torques answer commands {delay:.3f} s late, there and back", "shorten the way, or train with it"),
+    "gains": ("stiffness is {stiffness:.2f} and damping {damping:.2f} times the commanded", "set the bundle's gains"),
+    "motor_strength": ("motors give {strength:.2f} times the torque that is due", "check supply and gears"),
+    "dead_motor": ("the motor gives no torque, after {time:.2f} s", "check the motor and its cable"),
+    "stuck_motor": ("the motor gives {torque:.1f} N m whatever it is told, after {time:.2f} s", "check its drive"),
+    "sign": ("{part} turns the wrong way, after {time:.2f} s", "check the sign of its commands and readings"),
+    "joint_order": ("joints follow the targets of others: {source}", "map commands to motors by name"),
+    "encoder_offset": ("the encoder reads {offset:+.3f} rad too much", "calibrate its zero"),
+    "payload": ("the base carries {mass:+.1f} kg", "take the load off, or train with it"),
+    "joint_friction": ("dry friction is {dry:+.2f} N m beside the model's", "grease the joints, or train with it"),
+    "imu_mounting": ("the IMU is turned by {roll:+.3f} rad about x and {pitch:+.3f} about y", "level or correct it"),
+    "armature": ("joints have {armature:.4f} kg m^2 of rotors' inertia (model: {model:.4f})", "set it in the model"),
+    "ground_friction": ("feet slide on a ground of friction {friction:.2f} (model: {model:g})", "train with less"),
+}  # fmt: skip
+"""What is said of a cause, with its numbers, and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +73,8 @@ class FlightDiagnosis(Diagnosis):
 
     @property
     def verdict(self) -> str:
-        """ "cause named", "unexplained" or "no fault"."""
-        return "cause named" if self.findings else "unexplained" if self.differs else "no fault"
+        """One of "cause named", "unexplained" and "no fault"."""
+        return ("no fault", "cause named", "", "unexplained")[self.exit_code]
 
     @property
     def exit_code(self) -> int:
@@ -70,333 +91,276 @@ class FlightDiagnosis(Diagnosis):
         return super().to_dict() | {"verdict": self.verdict}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Suspect:
-    finding: Finding
-    swap: Swap
-
-
 def diagnose_flight(
     bundle: str | Path, flight: str | Path, *, simulate: bool = True, say: Callable[[str], None] = lambda text: None
 ) -> FlightDiagnosis:
     """Name the cause of ``flight`` (.mcap), flown with ``bundle``.
 
-    ``simulate`` flies the twin without and with the cause. Raises :class:`UserError` for a flight or bundle that cannot
-    be used.
+    ``simulate`` also flies the twin without and with the cause. Raises :class:`UserError` for a flight or bundle that
+    cannot be used.
     """
     bundle, path = Path(bundle), Path(flight)
     verify_files(bundle)
-    flown = read_flight(path)
-    record = recorded(flown, bundle)
-    checks: list[str] = []
-    differs: list[str] = []
-    readings, law = read_readings(record), fit_drive_law(record)
-    suspects = [*_wire(record, readings, checks), *_drives(record, law, readings, checks, differs)]
-    loads = _loads(record, bundle, checks)
-    if loads is not None and not any(each.finding.cause in ("sign", "joint_order") for each in suspects):
-        suspects += _of_loads(loads, checks, differs, alone=not suspects)
-    findings = [each.finding for each in suspects]
+    record = recorded(read_flight(path), bundle)
+    case = _Case(record, bundle)
+    case.check_wire()
+    case.check_drives()
+    case.check_loads()
     if simulate:
         say("simulating the flight without and with the cause")
-        findings = _counterfactuals(record, bundle, readings, law, loads, suspects, checks, differs)
+        case.check_counterfactuals()
+    flown = record.flight
     return FlightDiagnosis(
         bundle=f"{bundle}: {record.contract.task}",
         recording=f"{path}: {flown.seconds:.1f} s of {flown.robot}, {len(flown.state)} states",
-        findings=tuple(findings), checks=tuple(checks), differs=tuple(differs),
-    )  # fmt: skip
-
-
-def _suspect(
-    cause: str, level: str, where: str, what: str, evidence: str, fix: str, swap: Swap, **numbers: Any
-) -> _Suspect:
-    finding = Finding(
-        cause=cause, level=level, where=(where,), what=what, evidence=evidence, fix=fix,
-        numbers=numbers,
-    )  # fmt: skip
-    return _Suspect(finding=finding, swap=swap)
-
-
-def _wire(record: Recorded, found: Readings, checks: list[str]) -> list[_Suspect]:
-    """Clock, lost states, noise and the gyroscope's zero."""
-    suspects = []
-    checks.append(
-        f"readings: clock x {found.clock_rate:.4f}, {found.lost:.1%} of the states lost, gyroscope off by "
-        f"{np.abs(found.gyro_bias).max():.3f} rad/s"
+        findings=tuple(case.findings),
+        checks=tuple(case.checks),
+        differs=tuple(case.differs),
     )
-    if abs(found.clock_rate - 1.0) > CLOCK:
-        suspects.append(_suspect(
-            "clock", READ, "robot's tick", f"the robot's clock runs at {found.clock_rate:.3f} times our rate",
-            "slope of ticks over arrival times", "use the computer's time, or set the robot's clock",
-            Swap(alter=swaps.clock_rate(found.clock_rate)), rate=found.clock_rate,
-        ))  # fmt: skip
-    usual = {"joint_pos": SENSORS.encoder_noise, "joint_vel": SENSORS.velocity_noise, "gyro": SENSORS.gyro_noise}
-    worst = max(usual, key=lambda name: found.noise[name] / usual[name])
-    if (factor := found.noise[worst] / usual[worst]) > NOISY:
-        suspects.append(_suspect(
-            "noise", READ, worst, f"{worst} has white noise of {found.noise[worst]:.3g} (standard deviation)",
-            f"{factor:.1f} times that of the sensors of rehearsals", "look for a loose connector, or filter",
-            Swap(quirks=_noise(found)), **found.noise,
-        ))  # fmt: skip
-    if found.lost > LOST + 1.5 * found.bunched + abs(found.clock_rate - 1.0):
-        suspects.append(_suspect(
-            "lost_states", READ, "wire", f"{found.lost:.1%} of the robot's states did not arrive",
-            "gaps of its tick, or of arrival times", "use a cable, and no other traffic on it",
-            Swap(quirks={"loss": min(found.lost, 1.0)}), share=found.lost,
-        ))  # fmt: skip
-    if np.abs(found.gyro_bias).max() > max(GYRO, 0.3 * found.gyro_left):
-        x, y, z = found.gyro_bias
-        suspects.append(_suspect(
-            "gyro_bias", READ, "gyro", f"the gyroscope reads {x:+.3f}, {y:+.3f}, {z:+.3f} rad/s too much",
-            f"compared with the turning of the orientation, {found.gyro_left:.3f} rad/s are left of "
-            f"{np.abs(found.gyro_bias).max():.3f}", "calibrate the gyroscope at rest",
-            Swap(alter=swaps.gyro_bias(found.gyro_bias)), bias=found.gyro_bias.tolist(),
-        ))  # fmt: skip
-    if found.flipped is not None:
-        joint, time = found.flipped
-        name = record.flight.joint_names[joint]
-        suspects.append(_suspect(
-            "sign", READ, name, f"the encoder of {name} changes its sign after {time - record.flight.start:.2f} s",
-            "the position jumps to its negative from one state to the next", "check the encoder and its sign",
-            Swap(fault=(Fault.JOINT_SIGN, name), after=_after(record, time)), time=time,
-        ))  # fmt: skip
-    return suspects
 
 
-def _drives(
-    record: Recorded, law: DriveLaw, readings: Readings, checks: list[str], differs: list[str]
-) -> list[_Suspect]:
-    """Delay, gains, and single motors."""
-    names, suspects = record.flight.joint_names, []
-    kp, kd = law.stiffness_most, law.damping_most
-    checks.append(
-        f"drives: torques follow the commands of {1e3 * law.delay:.0f} ms ago with stiffness x {kp:.2f} and damping "
-        f"x {kd:.2f}, {law.left:.2f} N m are left"
-    )
-    if law.delay > LATE:
-        suspects.append(_suspect(
-            "delay", READ, "wire", f"torques answer commands {1e3 * law.delay:.0f} ms late, there and back",
-            "least misfit of the drive law; a flight has one clock, so states and commands late look alike",
-            "shorten the way, or train with this delay", Swap(quirks={"command_latency": law.delay}), delay=law.delay,
-        ))  # fmt: skip
-    noisy = readings.noise["joint_vel"] > NOISY * SENSORS.velocity_noise  # which makes damping look weaker
-    found = misfits(record, law)
-    if not noisy and (abs(kp - 1.0) > STIFFER or abs(kd - 1.0) > DAMPER):
-        weak = kp < 1.0 - STIFFER and abs(kp - kd) < STIFFER
-        suspects.append(_suspect(
-            "motor_strength" if weak else "gains", READ, "drives",
-            f"drives act with stiffness {kp:.2f} and damping {kd:.2f} times what they are told",
-            f"fit of the reported torques, {law.left:.2f} N m are left", "give the drives the bundle's gains",
-            Swap(parameters={"stiffness_scale": kp, "damping_scale": kd}), stiffness=kp, damping=kd,
-        ))  # fmt: skip
-    checks.append(f"motors: {', '.join(names[each.joint] for each in found) or 'none'} off the drive law")
-    if found and not noisy:
-        suspects += [each for each in (_motor(record, law, found),) if each is not None]
-        if not suspects:
-            each = found[0]
-            differs.append(f"{names[each.joint]} gives {each.before:.1f} N m (rms) else than it is told, for "
-                           f"{each.seconds:.2f} s")  # fmt: skip
-    return suspects
+@dataclass(eq=False)
+class _Case:
+    """A flight while it is diagnosed: what was checked, found, and left without a cause."""
 
+    record: Recorded
+    bundle: Path
+    checks: list[str] = field(default_factory=list)
+    differs: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    swaps: list[Swap] = field(default_factory=list)
+    """What each finding changes in the twin."""
+    loads: Loads | None = None
 
-def _motor(record: Recorded, law: DriveLaw, found: list[Misfit]) -> _Suspect | None:
-    names = record.flight.joint_names
-    best = next((each for each in found if each.kind == "order"), found[0])
-    name, when = names[best.joint], f"after {best.start - record.flight.start:.2f} s"
-    after = _after(record, best.start)
-    evidence = f"{best.before:.1f} N m (rms) off the drive law for {best.seconds:.2f} s, {best.after:.2f} N m so"
-    match best.kind:
-        case "dead":
-            return _suspect("dead_motor", READ, name, f"{name} gives no torque {when}", evidence,
-                            "check motor and cable", Swap(fault=(Fault.MOTOR, name), after=after),
-                            time=best.start)  # fmt: skip
-        case "stuck":
-            return _suspect("stuck_motor", READ, name, f"{name} gives {best.value:.1f} N m whatever it is told, {when}",
-                            evidence, "check the drive", Swap(fault=(Fault.MOTOR_STUCK, name), after=after),
-                            time=best.start, torque=best.value)  # fmt: skip
-        case "motor_sign":
-            return _suspect("sign", READ, name, f"{name} pulls against what it is told, {when}", evidence,
-                            "swap two phases, or negate its commands",
-                            Swap(fault=(Fault.MOTOR_SIGN, name), after=after), time=best.start)  # fmt: skip
-        case "encoder_sign":
-            return _suspect("sign", READ, name, f"the drive of {name} measures the negative of what it reports",
-                            evidence, "check the sign of its reading",
-                            Swap(fault=(Fault.JOINT_SIGN, name), after=after), time=best.start)  # fmt: skip
-        case "offset":
-            return _suspect("encoder_offset", READ, name, f"{name} reads {best.value:+.3f} rad more than its drive",
-                            evidence, "calibrate its encoder", Swap(alter=swaps.encoder_offset(name, best.value)),
-                            offset=best.value)  # fmt: skip
-        case "order":
-            source = {names[e.joint]: names[e.other] for e in found if e.kind == "order" and e.other is not None}
-            text = ", ".join(f"{joint} follows the target of {other}" for joint, other in source.items())
-            return _suspect("joint_order", READ, ", ".join(source), text, evidence, "map commands to motors by name",
-                            Swap(alter=swaps.joint_order(source, 2.05 + (after or 0.0))), source=source)  # fmt: skip
-    return None
+    def __post_init__(self) -> None:
+        self.readings: Readings = read_readings(self.record)
+        self.law: DriveLaw = fit_drive_law(self.record)
+        self.names = self.record.flight.joint_names
 
-
-def _after(record: Recorded, time: float) -> float | None:
-    """Seconds after the policy took over."""
-    start = policy_start(record.flight)
-    return None if start is None else time - start
-
-
-def _loads(record: Recorded, bundle: Path, checks: list[str]) -> Loads | None:
-    seconds = record.period * record.usable.sum()
-    if record.force is None or seconds < LOADS_NEED:
-        why = f"only {seconds:.2f} s upright on its feet" if record.force is not None else "no accelerometer"
-        checks.append(f"loads: not checked, {why}")
-        return None
-    loads = Loads(record, bundle)
-    if len(loads.rows) < 100 or (carried := loads.carried()) < FEET:
-        why = (
-            "too few states without a gap"
-            if len(loads.rows) < 100
-            else f"feet carry {carried:.0%} of the weight: hung?"
+    def add(self, cause: str, level: str, where: str, evidence: str, swap: Swap, **numbers: Any) -> None:
+        what, fix = WORDS[cause]
+        self.swaps.append(swap)
+        text = what.format(**numbers)
+        found = Finding(
+            cause=cause, where=(where,), what=text, evidence=evidence, fix=fix, numbers=numbers, level=level
         )
-        checks.append(f"loads: not checked, {why}")
-        return None
-    return loads
+        self.findings.append(found)
 
+    def since_policy(self, time: float) -> float | None:
+        """Seconds after the policy took over, None if it did not."""
+        start = policy_start(self.record.flight)
+        return None if start is None else time - start
 
-def _of_loads(loads: Loads, checks: list[str], differs: list[str], *, alone: bool) -> list[_Suspect]:
-    """``alone`` says that nothing else is known to be wrong, of which sliding could be a consequence."""
-    found = explain_loads(loads, loads.columns())
-    share, limit, _ = loads.sliding()
-    model = float(loads.model.geom_friction[loads.geoms, 0].max())
-    checks.append(
-        f"loads: misfit {found.before:.2f} (up to {USUAL:g} is usual), {found.left:.0%} left with "
-        f"{found.best.cause.replace('_', ' ') if found.best else 'any group'}; feet slide in {share:.0%} of the pairs"
-    )
-    if found.best is not None and not found.doubt:
-        return [_of_group(loads, found, found.best)]
-    if found.best is not None:
-        differs.append(f"torques do not move the robot as it moved; {found.best.cause.replace('_', ' ')} and "
-                       f"{found.doubt.replace('_', ' ')} explain it about as well")  # fmt: skip
-    elif alone and share > SLIDING and limit < SLIPPERY * model:
-        return [_suspect(
-            "ground_friction", BEHAVES, "ground", f"feet slide on a ground of friction {limit:.2f} (model: {model:g})",
-            f"{share:.0%} of the pairs of loaded feet slide, at {limit:.2f} times their load",
-            "train with less friction, or walk on another ground",
-            Swap(alter=swaps.ground_friction(limit)), friction=limit,
-        )]  # fmt: skip
-    elif found.before > USUAL:
-        differs.append(
-            f"torques do not move the robot as it moved (misfit {found.before:.2f}), whatever group is fitted"
+    # ---- readings --------------------------------------------------------------------------------------------------
+
+    def check_wire(self) -> None:
+        """Clock, noise, lost states, the gyroscope's zero, and an encoder that turns round."""
+        found = self.readings
+        drift, bias = abs(found.clock_rate - 1.0), float(np.abs(found.gyro_bias).max())
+        self.checks.append(
+            f"readings: clock x {found.clock_rate:.4f}, {found.lost:.1%} of the states lost, gyroscope off by "
+            f"{bias:.3f} rad/s"
         )
-    return []
+        if drift > CLOCK:
+            swap, evidence = swaps.clock_rate(found.clock_rate), "slope of the robot's ticks over their arrival"
+            self.add("clock", READ, "robot's clock", evidence, swap, rate=found.clock_rate)
+        usual = {"joint_pos": SENSORS.encoder_noise, "joint_vel": SENSORS.velocity_noise, "gyro": SENSORS.gyro_noise}
+        worst = max(usual, key=lambda name: found.noise[name] / usual[name])
+        if (factor := found.noise[worst] / usual[worst]) > NOISY:
+            evidence = f"{factor:.1f} times that of the sensors of rehearsals"
+            self.add("noise", READ, worst, evidence, Swap(quirks=self._noise()), signal=worst, noise=found.noise[worst])
+        if found.lost > LOST + 1.5 * found.bunched + drift:
+            swap, evidence = Swap(quirks={"loss": found.lost}), "gaps of the robot's clock, or of arrivals"
+            self.add("lost_states", READ, "wire", evidence, swap, share=found.lost)
+        if bias > max(GYRO, 0.3 * found.gyro_left):
+            x, y, z = found.gyro_bias.tolist()
+            evidence = f"beside the turning of the orientation, whose difference varies by {found.gyro_left:.3f} rad/s"
+            self.add("gyro_bias", READ, "gyro", evidence, swaps.gyro_bias(found.gyro_bias), x=x, y=y, z=z)
+        if found.flipped is not None:
+            joint, time = found.flipped
+            swap = swaps.fault(Fault.JOINT_SIGN, self.names[joint], self.since_policy(time))
+            evidence = "the position jumps to its negative from one state to the next"
+            time -= self.record.flight.start
+            self.add("sign", READ, self.names[joint], evidence, swap, part="the encoder", time=time)
 
+    def _noise(self) -> dict[str, float]:
+        noise = self.readings.noise
+        return {"encoder_noise": noise["joint_pos"], "velocity_noise": noise["joint_vel"], "gyro_noise": noise["gyro"]}
 
-def _of_group(loads: Loads, found: LoadCauses, group: Group) -> _Suspect:
-    model, names, joint = loads.model, loads.record.flight.joint_names, group.joint
-    value = float(group.values[0]) if len(group.values) else group.armature
-    evidence = f"on stretches that were not fitted, {found.left:.0%} of the misfit is left"
-    where, numbers = (
-        joint or "all joints",
-        {name: float(v) for name, v in zip(group.columns, group.values, strict=True)},
-    )
+    # ---- drives ----------------------------------------------------------------------------------------------------
 
-    def suspect(what: str, fix: str, swap: Swap, where: str = where) -> _Suspect:
-        return _suspect(group.cause, BEHAVES, where, what, evidence, fix, swap, **numbers)
-
-    match group.cause:
-        case "payload":
-            mass = float(model.body_mass[loads.body.plant.base_body])
-            return suspect(f"the base carries {value:+.1f} kg", "take the load off, or train with it",
-                           Swap(base_mass=max(mass + value, 0.2)), "base")  # fmt: skip
-        case "motor_strength":
-            return suspect(f"motors give {1.0 + value:.2f} times the torque they report",
-                           "check supply and gear, or identify the strength (gaitway identify)",
-                           Swap(parameters={"strength": max(1.0 + value, 0.0)}, joint=joint))  # fmt: skip
-        case "joint_friction":
-            dofs = loads.joints if not joint else loads.joints[names.index(joint)]
-            dry = float(np.mean(model.dof_frictionloss[dofs])) + value
-            return suspect(f"joints have {value:+.2f} N m of dry friction beside the model's",
-                           "grease them, or train with it",
-                           Swap(parameters={"friction": max(dry, 0.0)}, joint=joint))  # fmt: skip
-        case "encoder_offset":
-            return suspect(f"{joint} reads {value:+.3f} rad too much", "calibrate its zero",
-                           Swap(alter=swaps.encoder_offset(joint, value)))  # fmt: skip
-        case "imu_mounting":
-            roll, pitch = (-float(v) for v in group.values)
-            return suspect(f"the IMU is turned by {roll:+.3f} rad about x and {pitch:+.3f} rad about y",
-                           "level the IMU, or correct its readings",
-                           Swap(alter=swaps.imu_mounting(roll, pitch)), "IMU")  # fmt: skip
-    own = float(np.mean(model.dof_armature[loads.joints]))
-    return suspect(f"joints carry {group.armature:+.4f} kg m^2 of inertia beside the model's",
-                   f"armature should be about {own + group.armature:.4f} kg m^2 (model: {own:.4f})",
-                   Swap(parameters={"armature": max(own + group.armature, 0.0)}))  # fmt: skip
-
-
-def _noise(found: Readings) -> dict[str, float]:
-    noise = found.noise
-    return {"encoder_noise": noise["joint_pos"], "velocity_noise": noise["joint_vel"], "gyro_noise": noise["gyro"]}
-
-
-def _counterfactuals(
-    record: Recorded, bundle: Path, readings: Readings, law: DriveLaw, loads: Loads | None,
-    suspects: list[_Suspect], checks: list[str], differs: list[str],
-) -> list[Finding]:  # fmt: skip
-    """Findings with the level that a simulation of the flight, without and with each cause, gives them."""
-    flight, found = record.flight, [each.finding for each in suspects]
-    hardware = HARDWARE.get(flight.hardware)
-    if hardware is None or not len(flight.policy):
-        why = (
-            "the policy was never in charge"
-            if hardware is not None
-            else f"no twin of {flight.hardware or 'this robot'}"
+    def check_drives(self) -> None:
+        """Delay, gains, and single motors."""
+        law = self.law
+        kp, kd = law.stiffness_most, law.damping_most
+        self.checks.append(
+            f"drives: torques follow the commands of {1e3 * law.delay:.0f} ms ago with stiffness x {kp:.2f} and "
+            f"damping x {kd:.2f}, {law.left:.2f} N m are left"
         )
-        checks.append(f"counterfactual: not simulated, {why}")
-        return found
-    start = policy_start(flight)
-    ends = (e.time for e in flight.events if e.kind in ("stop", "trip") or (e.kind, e.text) == ("mode", "settle"))
-    end = next((time for time in ends if time > (start or 0.0)), flight.start + flight.seconds)
-    seconds = min(LONGEST, max(0.2, end - float(flight.policy.time[0])))
-    flown = symptoms_of(record, loads, seconds)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        if law.delay > LATE:
+            evidence = "least misfit of the drive law; with one clock, late states and late commands look alike"
+            self.add("delay", READ, "wire", evidence, Swap(quirks={"command_latency": law.delay}), delay=law.delay)
+        if self.readings.noise["joint_vel"] > NOISY * SENSORS.velocity_noise:
+            self.checks.append("gains and motors: not checked, speeds are too noisy")
+            return
+        if max(abs(kp - 1.0) / STIFFER, abs(kd - 1.0) / DAMPER) > 1.0:
+            swap = swaps.parameters(self.record.flight, stiffness_scale=kp, damping_scale=kd)
+            evidence = f"fit of the reported torques, {law.left:.2f} N m are left"
+            cause = "motor_strength" if kp < 1.0 - STIFFER and abs(kp - kd) < STIFFER else "gains"
+            self.add(cause, READ, "drives", evidence, swap, stiffness=kp, damping=kd, strength=kp)
+        found = misfits(self.record, law)
+        self.checks.append(f"motors: {', '.join(self.names[each.joint] for each in found) or 'none'} off the drive law")
+        if found:
+            self._add_motor(found)
 
-        def simulated(name: str, swap: Swap, takes_over: float) -> tuple[Symptoms, Flight]:
-            base = replace(SENSORS, **{k: min(v, getattr(SENSORS, k)) for k, v in _noise(readings).items()})
-            quirks: Quirks = swap.quirked(base, flight.robot, flight.joint_names)
-            out = place / f"{name}.mcap"
-            times, commands = flight.policy.time - flight.policy.time[0], flight.policy.command
+    def _add_motor(self, found: list[Misfit]) -> None:
+        best = next((each for each in found if each.kind == "order"), found[0])
+        name, after, time = self.names[best.joint], self.since_policy(best.start), best.start - self.record.flight.start
+        evidence = f"{best.before:.1f} N m (rms) off the drive law for {best.seconds:.2f} s, {best.after:.2f} N m so"
+        match best.kind:
+            case "dead":
+                self.add("dead_motor", READ, name, evidence, swaps.fault(Fault.MOTOR, name, after), time=time)
+            case "stuck":
+                swap = swaps.fault(Fault.MOTOR_STUCK, name, after)
+                self.add("stuck_motor", READ, name, evidence, swap, time=time, torque=best.value)
+            case "motor_sign" | "encoder_sign":
+                motor = best.kind == "motor_sign"
+                swap = swaps.fault(Fault.MOTOR_SIGN if motor else Fault.JOINT_SIGN, name, after)
+                part = "the motor" if motor else "the encoder"
+                self.add("sign", READ, name, evidence, swap, part=part, time=time)
+            case "offset":
+                swap = swaps.encoder_offset(name, best.value)
+                self.add("encoder_offset", READ, name, evidence, swap, offset=best.value)
+            case "order":
+                source = {self.names[e.joint]: self.names[e.other] for e in found if e.other is not None}
+                text = ", ".join(f"{joint} that of {other}" for joint, other in source.items())
+                self.add(
+                    "joint_order", READ, ", ".join(source), evidence, swaps.joint_order(source, after), source=text
+                )
+            case _:
+                text = f"gives {best.before:.1f} N m (rms) else than it is told, for {best.seconds:.2f} s"
+                self.differs.append(f"{name} {text}")
+
+    # ---- loads -----------------------------------------------------------------------------------------------------
+
+    def check_loads(self) -> None:
+        """Mass, strength, friction, rotors, encoders and IMU, by inverse dynamics; and feet that slide."""
+        self.loads, why = usable_loads(self.record, self.bundle)
+        if self.loads is None or any(each.cause in ("sign", "joint_order") for each in self.findings):
+            self.checks.append(f"loads: not checked, {why or 'joints are mixed up'}")
+            return
+        found, (share, limit) = explain_loads(self.loads), self.loads.sliding()
+        model = float(self.loads.model.geom_friction[self.loads.geoms, 0].max())
+        best = CAUSES[found.best.cause] if found.best else "any group"
+        self.checks.append(
+            f"loads: misfit {found.before:.2f} (up to {USUAL:g} is usual), {found.left:.0%} left with {best}; feet "
+            f"slide in {share:.0%} of the pairs"
+        )
+        if found.best is not None and not found.doubt:
+            self._add_group(self.loads, found.best, found.left)
+        elif found.best is not None:
+            doubt = f"{best} and {CAUSES[found.doubt]} explain it about as well"
+            self.differs.append(f"torques do not move the robot as it moved; {doubt}")
+        elif not self.findings and share > SLIDING and limit < SLIPPERY * model:
+            evidence = f"{share:.0%} of the pairs of loaded feet slide, at {limit:.2f} times their load"
+            swap = swaps.ground_friction(limit)
+            self.add("ground_friction", BEHAVES, "ground", evidence, swap, friction=limit, model=model)
+        elif found.before > USUAL:
+            self.differs.append(f"torques do not move the robot as it moved (misfit {found.before:.2f}), by any group")
+
+    def _add_group(self, loads: Loads, group: Group, left: float) -> None:
+        flight, model, joint = self.record.flight, loads.model, group.joint
+        value = group.armature if group.cause == "armature" else float(group.values[0])
+        dofs = loads.joints if not joint else loads.joints[[self.names.index(joint)]]
+        numbers: dict[str, float] = {}
+        match group.cause:
+            case "payload":
+                mass = float(model.body_mass[loads.body.plant.base_body])
+                swap, numbers["mass"] = swaps.parameters(flight, base_mass=max(mass + value, 0.2)), value
+            case "motor_strength":
+                numbers["strength"] = max(1.0 + value, 0.0)
+                swap = swaps.parameters(flight, joint, **numbers)
+            case "joint_friction":
+                friction = float(np.mean(model.dof_frictionloss[dofs])) + value
+                swap, numbers["dry"] = swaps.parameters(flight, joint, friction=max(friction, 0.0)), value
+            case "encoder_offset":
+                swap, numbers["offset"] = swaps.encoder_offset(joint, value), value
+            case "imu_mounting":
+                roll, pitch = (-group.values).tolist()
+                swap, numbers = swaps.imu_mounting(roll, pitch), {"roll": roll, "pitch": pitch}
+            case _:
+                numbers["model"] = float(np.mean(model.dof_armature[dofs]))
+                numbers["armature"] = max(numbers["model"] + value, 0.0)
+                swap = swaps.parameters(flight, armature=numbers["armature"])
+        where = {"payload": "base", "imu_mounting": "IMU"}.get(group.cause, joint or "all joints")
+        evidence = f"on stretches that were not fitted, {left:.0%} of the misfit is left"
+        self.add(group.cause, BEHAVES, where, evidence, swap, **numbers)
+
+    # ---- counterfactuals -------------------------------------------------------------------------------------------
+
+    def check_counterfactuals(self) -> None:
+        """Fly the twin without and with each cause, and see which flight goes as the recorded one."""
+        flight = self.record.flight
+        hardware = HARDWARE.get(flight.hardware)
+        if hardware is None or not len(flight.policy):
+            why = "the policy was never in charge" if hardware else f"no twin of {flight.hardware or 'this robot'}"
+            self.checks.append(f"counterfactual: not simulated, {why}")
+            return
+        start = float(flight.policy.time[0])
+        ends = (e.time for e in flight.events if e.kind in ("stop", "trip") or (e.kind, e.text) == ("mode", "settle"))
+        end = next((time for time in ends if time > start), flight.start + flight.seconds)
+        seconds = min(LONGEST, max(0.2, end - start))
+        flown = symptoms_of(self.record, self.loads, seconds)
+        without, takes_over = self._simulated(hardware, Swap(), seconds, 0.0)
+        for number, (finding, swap) in enumerate(zip(self.findings, self.swaps, strict=True)):
+            matched, shown = is_matched(flown, without, self._simulated(hardware, swap, seconds, takes_over)[0])
+            seen = ", ".join(shown[:3])
+            how = "does not show in how the flight went" if not shown else f"does not reproduce {seen}"
+            if matched:
+                how, evidence = f"reproduces {seen}", f"{finding.evidence}; simulated, it brings about {seen}"
+                self.findings[number] = replace(finding, level=MATCHED, evidence=evidence)
+            self.checks.append(f"counterfactual: {CAUSES[finding.cause]} {how}")
+        if not self.findings:
+            found = [name for name, value in differences(flown, without).items() if abs(value) > LARGE]
+            text = f"the flight differs from its simulation in {', '.join(found) or 'nothing'}"
+            self.checks.append(f"counterfactual: {text}")
+            if found:
+                self.differs.append(f"{text} ({flown.trip})" if flown.trip else text)
+
+    def _simulated(self, hardware: Hardware, swap: Swap, seconds: float, takes_over: float) -> tuple[Symptoms, float]:
+        """Symptoms of a simulated flight, and when its policy took over [s]."""
+        flight = self.record.flight
+        usual = {name: min(value, getattr(SENSORS, name)) for name, value in self._noise().items()}
+        quirks = replace(SENSORS, **{**usual, **swap.quirks})
+        times, commands = flight.policy.time - flight.policy.time[0], flight.policy.command
+
+        def command(time: float) -> tuple[float, ...]:
+            return tuple(commands[max(0, int(np.searchsorted(times, time, side="right")) - 1)].tolist())
+
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "simulated.mcap"
             fly(
-                out, bundle, hardware,
-                lambda t: tuple(commands[max(0, int(np.searchsorted(times, t, side="right")) - 1)].tolist()),
-                seconds, quirks=quirks, seed=1, alter=lambda twin: swap.apply(twin, takes_over),
+                out, self.bundle, hardware, command, seconds, quirks=quirks, seed=1,
+                alter=lambda twin: swap.alter(twin, takes_over),
             )  # fmt: skip
-            sim = read_flight(out)
-            try:
-                again = recorded(sim, bundle)
-            except FlightDiagnosisError:
-                return Symptoms(trip=trip_of(sim)), sim
-            return symptoms_of(again, _loads(again, bundle, []), seconds), sim
-
-        without, sim = simulated("without", Swap(), 0.0)
-        takes_over = policy_start(sim) or 0.0
-        levels: list[Finding] = []
-        for number, each in enumerate(suspects):
-            swapped, _ = simulated(f"with-{number}", each.swap, takes_over)
-            matched, shown = is_matched(flown, without, swapped)
-            text = f"counterfactual: {each.finding.cause.replace('_', ' ')} "
-            if not shown:
-                checks.append(f"{text}does not show in how the flight went")
-            else:
-                checks.append(f"{text}{'reproduces' if matched else 'does not reproduce'} {', '.join(shown[:3])}")
-            levels.append(replace(
-                each.finding, level=MATCHED if matched else each.finding.level,
-                evidence=f"{each.finding.evidence}; simulated with it, the flight shows its {', '.join(shown[:3])}"
-                if matched else each.finding.evidence,
-            ))  # fmt: skip
-        if not suspects:
-            _judge_calm(flown, without, checks, differs)
-    return levels
+            found: Flight = read_flight(out)
+        begun = policy_start(found) or 0.0
+        try:
+            record = recorded(found, self.bundle)
+        except FlightDiagnosisError:  # it ended at once
+            return Symptoms(trip=trip_of(found)), begun
+        return symptoms_of(record, usable_loads(record, self.bundle)[0], seconds), begun
 
 
-def _judge_calm(flown: Symptoms, without: Symptoms, checks: list[str], differs: list[str]) -> None:
-    """A flight without a cause should look like its simulation."""
-    found = {name: value for name, value in differences(flown, without).items() if abs(value) > CALM_SYMPTOM}
-    checks.append(f"counterfactual: the flight differs from its simulation in {', '.join(found) or 'nothing'}")
-    if found:
-        differs.append(
-            f"the flight differs from its simulation in {', '.join(found)}" + (f" ({flown.trip})" if flown.trip else "")
-        )
+def usable_loads(record: Recorded, bundle: Path) -> tuple[Loads | None, str]:
+    """The inverse dynamics; or None, and the reason."""
+    if record.force is None:
+        return None, "no accelerometer"
+    if (seconds := record.period * record.usable.sum()) < LOADS_NEED:
+        return None, f"only {seconds:.2f} s upright on its feet (at least {LOADS_NEED:g} s)"
+    loads = Loads(record, bundle)
+    if len(loads.rows) < ROWS_NEED:
+        return None, "too few states without a gap"
+    if (carried := loads.carried()) < FEET:
+        return None, f"feet carry {carried:.0%} of the weight: does it hang?"
+    return loads, ""

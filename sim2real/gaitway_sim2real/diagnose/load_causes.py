@@ -49,7 +49,8 @@ class LoadCauses:
     """Cause that explains nearly as much, "" if none does."""
 
 
-def explain_loads(loads: Loads, columns: dict[str, Array]) -> LoadCauses:
+def explain_loads(loads: Loads) -> LoadCauses:
+    columns = loads.columns()
     names = loads.record.flight.joint_names
     groups: list[tuple[str, tuple[str, ...], str]] = [
         ("payload", ("mass",), ""), ("payload", ("mass", "com/x", "com/y"), ""), ("motor_strength", ("strength",), ""),
@@ -61,22 +62,24 @@ def explain_loads(loads: Loads, columns: dict[str, Array]) -> LoadCauses:
     stretch = (np.arange(len(loads.rows)) * STRETCHES // max(1, len(loads.rows))).astype(int)
     fitted = stretch % 2 == 0
     rotor = columns["armature"][None]
-    values, _ = _fit(loads.residual, rotor, fitted)
-    usual = float(np.median(_size(loads.residual + np.tensordot(values, rotor, 1))))
+    usual = float(np.median(_size(loads.residual + np.tensordot(_fit(loads.residual, rotor, fitted), rotor, 1))))
+
+    def losses(left: Array) -> Array:
+        """Of the stretches that are not fitted."""
+        size = np.minimum(_size(left) / usual, CAP) ** 2
+        return np.array([size[stretch == s].mean() for s in range(1, STRETCHES, 2) if (stretch == s).any()])
 
     def judge(cause: str, which: tuple[str, ...], joint: str) -> Group:
-        slopes = np.concatenate([rotor, *(columns[name][None] for name in which)]) if which else rotor
-        values, _ = _fit(loads.residual, slopes, fitted)
+        slopes = np.concatenate([rotor, *(columns[name][None] for name in which)])
+        values = _fit(loads.residual, slopes, fitted)
         left = loads.residual + np.tensordot(values, slopes, 1)
-        if cause in ("encoder_offset", "imu_mounting") and MATERIAL[cause] < np.abs(values[1:]).max():
+        if cause in ("encoder_offset", "imu_mounting") and np.abs(values[1:]).max() > MATERIAL[cause]:
             left = _anew(loads, which, values) + values[0] * rotor[0]
-        losses = np.minimum(_size(left) / usual, CAP) ** 2
-        errors = np.array([losses[stretch == s].mean() for s in range(1, STRETCHES, 2) if (stretch == s).any()])
         return Group(
-            cause=cause, columns=which, joint=joint, values=values[1:], errors=errors, armature=float(values[0])
+            cause=cause, columns=which, joint=joint, values=values[1:], errors=losses(left), armature=float(values[0])
         )
 
-    null, model = judge("armature", (), ""), judge_model(loads, stretch, usual)
+    null, model = judge("armature", (), ""), losses(loads.residual)
     tried = [group for each in groups if is_material(group := judge(*each), loads)]
     tried.sort(key=lambda group: group.errors.mean())
     best = tried[0] if tried and tried[0].errors.mean() < EXPLAINS * null.errors.mean() else None
@@ -92,12 +95,6 @@ def explain_loads(loads: Loads, columns: dict[str, Array]) -> LoadCauses:
         if (best.errors[picks].mean(1) < rivals[0].errors[picks].mean(1)).mean() < SURE:
             doubt = rivals[0].cause
     return LoadCauses(before=float(usual), best=best, left=left, doubt=doubt)
-
-
-def judge_model(loads: Loads, stretch: np.ndarray, usual: float) -> Array:
-    """Losses of the model as it is."""
-    losses = np.minimum(_size(loads.residual) / usual, CAP) ** 2
-    return np.array([losses[stretch == s].mean() for s in range(1, STRETCHES, 2) if (stretch == s).any()])
 
 
 def is_material(group: Group, loads: Loads) -> bool:
@@ -117,7 +114,7 @@ def _size(residual: Array) -> Array:
     return size
 
 
-def _fit(residual: Array, slopes: Array, rows: np.ndarray) -> tuple[Array, Array]:
+def _fit(residual: Array, slopes: Array, rows: np.ndarray) -> Array:
     """Changes (P,) that leave least of ``residual`` (S, nv) at ``rows``, by Huber's loss on each sample's size."""
     r, a = residual[rows], slopes[:, rows]
     size = _size(r)
@@ -129,7 +126,7 @@ def _fit(residual: Array, slopes: Array, rows: np.ndarray) -> tuple[Array, Array
             normal + 1e-9 * np.trace(normal) * np.eye(len(a)), np.einsum("psv,sv,s->p", a, r, weight)
         )
         size = _size(r + np.tensordot(values, a, 1))
-    return values, size
+    return values
 
 
 def _anew(loads: Loads, which: tuple[str, ...], values: Array) -> Array:

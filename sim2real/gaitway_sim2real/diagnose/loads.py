@@ -140,8 +140,8 @@ class Loads:
         weight = self.mass * np.linalg.norm(self.samples.force, axis=1)
         return float(np.median(up / np.maximum(weight, 1e-9)))
 
-    def sliding(self) -> tuple[float, float, float]:
-        """Share of the pairs of loaded feet that slide at the limit of friction, that limit, and the usual limit."""
+    def sliding(self) -> tuple[float, float]:
+        """Share of the pairs of loaded feet that slide at the limit of friction, and that limit."""
         up = self.samples.up[:, None]
         normal = (self.force * up).sum(-1)
         ratio = np.linalg.norm(self.force - normal[..., None] * up, axis=-1) / np.maximum(normal, 1.0)
@@ -149,11 +149,11 @@ class Loads:
         first, second = np.triu_indices(normal.shape[1], 1)
         both = (normal[:, first] > LOADED) & (normal[:, second] > LOADED)
         if not both.any():
-            return 0.0, np.inf, np.inf
+            return 0.0, np.inf
         apart = np.linalg.norm(flat[:, first] - flat[:, second], axis=-1)[both]
         larger = np.maximum(ratio[:, first], ratio[:, second])[both]
         limit = float(np.quantile(ratio[normal > LOADED], 0.97))
-        return float(((apart > SLIDES) & (larger > 0.85 * limit)).mean()), limit, float(np.median(larger))
+        return float(((apart > SLIDES) & (larger > 0.85 * limit)).mean()), limit
 
     def columns(self) -> dict[str, Array]:
         """Change of the residual with each parameter, (S, nv), by name."""

@@ -53,6 +53,8 @@ def read_readings(record: Recorded) -> Readings:
         third = np.abs(np.diff(getattr(state, name)[rows].astype(float), 3, axis=0))
         noise[name] = float(np.nanmax(1.4826 * np.nanmedian(third, axis=0)) / THIRD)
     turning, gyro = _turning(record)
+    if not len(turning):  # never on its feet
+        turning = gyro = np.zeros((1, 3))
     bias = np.median(gyro - turning, axis=0)
     return Readings(
         clock_rate=rate, lost=lost, bunched=bunched, noise=noise, gyro_bias=bias,

@@ -2,71 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from gaitway_onboard.flight.reading import Flight
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 
 from ..digital_twin.faults import Fault
-from ..digital_twin.quirks import Quirks
 from ..digital_twin.sensors import Reading, rotated
 from ..digital_twin.twin import Twin
 from .loads import turn
 
-Alter = Callable[[Twin], None]
+Alter = Callable[[Twin, float], None]
+"""Changes a twin that has not moved yet, whose policy will take over at a time [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Swap:
-    """A change of the twin. ``parameters`` are fields of :class:`JointParameters`, of ``joint`` or of all."""
-
-    quirks: dict[str, float] | None = None
-    parameters: dict[str, float] | None = None
-    joint: str = ""
-    base_mass: float | None = None
-    alter: Alter | None = None
-    fault: tuple[Fault, str] | None = None
-    after: float | None = None
-    """Start of ``fault``, in seconds after the policy took over."""
-
-    def quirked(self, quirks: Quirks, robot: str, joint_names: tuple[str, ...]) -> Quirks:
-        if self.parameters or self.base_mass is not None:
-            names = (self.joint,) if self.joint else joint_names
-            joints = {name: JointParameters(**self.parameters) for name in names} if self.parameters else {}
-            quirks = replace(quirks, parameters=RobotParameters(robot=robot, joints=joints, base_mass=self.base_mass))
-        changes: dict[str, Any] = dict(self.quirks or {})
-        return replace(quirks, **changes)
-
-    def apply(self, twin: Twin, takes_over: float) -> None:
-        """Change a twin that has not moved yet, whose policy will take over at ``takes_over`` [s]."""
-        if self.alter is not None:
-            self.alter(twin)
-        if self.fault is not None:
-            fault, joint = self.fault
-            begin = 0.0 if self.after is None else max(0.0, takes_over + self.after)
-            twin.inject(fault, after=begin, joint=joint)
+    quirks: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of :class:`Quirks`."""
+    alter: Alter = lambda twin, takes_over: None
 
 
-def ground_friction(friction: float) -> Alter:
-    def alter(twin: Twin) -> None:
+def parameters(flight: Flight, joint: str = "", base_mass: float | None = None, **values: float) -> Swap:
+    """``values`` are fields of :class:`JointParameters`, of ``joint`` or of all joints."""
+    names = ((joint,) if joint else flight.joint_names) if values else ()
+    joints = {name: JointParameters(**values) for name in names}
+    return Swap(quirks={"parameters": RobotParameters(robot=flight.robot, joints=joints, base_mass=base_mass)})
+
+
+def fault(kind: Fault, joint: str, after: float | None) -> Swap:
+    """A fault that starts ``after`` [s] of policy; from the start if the flight had none."""
+
+    def alter(twin: Twin, takes_over: float) -> None:
+        twin.inject(kind, after=0.0 if after is None else max(0.0, takes_over + after), joint=joint)
+
+    return Swap(alter=alter)
+
+
+def ground_friction(friction: float) -> Swap:
+    def alter(twin: Twin, takes_over: float) -> None:
         twin.body.model.geom_friction[:, 0] = friction
 
-    return alter
+    return Swap(alter=alter)
 
 
-def encoder_offset(joint: str, offset: float) -> Alter:
-    def alter(twin: Twin) -> None:
+def encoder_offset(joint: str, offset: float) -> Swap:
+    def alter(twin: Twin, takes_over: float) -> None:
         twin.drives.encoder_bias[twin.joint_names.index(joint)] += offset
 
-    return alter
+    return Swap(alter=alter)
 
 
-def sensed(change: Callable[[Reading], None]) -> Alter:
-    """Change every reading before it is sent."""
+def clock_rate(rate: float) -> Swap:
+    def alter(twin: Twin, takes_over: float) -> None:
+        start = twin.time
+        twin.faults.clock = lambda now: start + rate * (now - start)  # type: ignore[method-assign]
 
-    def alter(twin: Twin) -> None:
+    return Swap(alter=alter)
+
+
+def imu_mounting(roll: float, pitch: float) -> Swap:
+    def change(found: Reading) -> None:
+        for axis, angle in enumerate((roll, pitch)):
+            found.quat_wxyz = rotated(found.quat_wxyz, angle * np.eye(3)[axis])
+            found.gyro, found.accelerometer = turn(np.stack([found.gyro, found.accelerometer]), axis, -angle)
+
+    return _sensed(change)
+
+
+def gyro_bias(bias: np.ndarray) -> Swap:
+    def change(found: Reading) -> None:
+        found.gyro = found.gyro + bias
+
+    return _sensed(change)
+
+
+def _sensed(change: Callable[[Reading], None]) -> Swap:
+    """Every reading is changed before it is sent."""
+
+    def alter(twin: Twin, takes_over: float) -> None:
         read = twin.sensors.read
 
         def changed(tick: int, dt: float) -> Reading:
@@ -75,44 +92,21 @@ def sensed(change: Callable[[Reading], None]) -> Alter:
 
         twin.sensors.read = changed  # type: ignore[method-assign]
 
-    return alter
+    return Swap(alter=alter)
 
 
-def imu_mounting(roll: float, pitch: float) -> Alter:
-    def change(found: Reading) -> None:
-        for axis, angle in enumerate((roll, pitch)):
-            found.quat_wxyz = rotated(found.quat_wxyz, angle * np.eye(3)[axis])
-            found.gyro, found.accelerometer = turn(np.stack([found.gyro, found.accelerometer]), axis, -angle)
+def joint_order(source: Mapping[str, str], after: float | None) -> Swap:
+    """Joints get the targets of others, ``after`` [s] of policy."""
 
-    return sensed(change)
-
-
-def gyro_bias(bias: np.ndarray) -> Alter:
-    def change(found: Reading) -> None:
-        found.gyro = found.gyro + bias
-
-    return sensed(change)
-
-
-def clock_rate(rate: float) -> Alter:
-    def alter(twin: Twin) -> None:
-        start = twin.time
-        twin.faults.clock = lambda now: start + rate * (now - start)  # type: ignore[method-assign]
-
-    return alter
-
-
-def joint_order(source: dict[str, str], start: float) -> Alter:
-    """Joints get the targets of others from ``start`` [s] on."""
-
-    def alter(twin: Twin) -> None:
+    def alter(twin: Twin, takes_over: float) -> None:
         decode, names = twin.side.decode, twin.joint_names
-        order = np.array([names.index(source.get(name, name)) for name in names])
+        order = [names.index(source.get(name, name)) for name in names]
 
         def changed(payload: bytes) -> Any:
             command = decode(payload)
-            return command if command is None or twin.time < start else replace(command, q=command.q[order])
+            early = after is not None and twin.time < takes_over + after
+            return command if command is None or early else replace(command, q=command.q[order])
 
         twin.side.decode = changed  # type: ignore[method-assign]
 
-    return alter
+    return Swap(alter=alter)
