@@ -26,11 +26,10 @@ import numpy as np
 from gaitway_onboard.control.commands import scripted
 from gaitway_sim2real.diagnose.simulated import fly
 from gaitway_sim2real.digital_twin.faults import Fault
-from gaitway_sim2real.digital_twin.quirks import Quirks
+from gaitway_sim2real.digital_twin.quirks import SENSORS, Quirks
 from gaitway_sim2real.digital_twin.sensors import Reading, rotated
 from gaitway_sim2real.digital_twin.twin import Twin
 from gaitway_sim2real.hardware import HARDWARE
-from gaitway_sim2real.rehearse.suite import SENSORS
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import JointParameters, RobotParameters
 

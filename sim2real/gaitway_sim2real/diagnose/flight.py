@@ -19,8 +19,8 @@ from gaitway_onboard.bundle.contract import verify_files
 from gaitway_onboard.flight.reading import Flight, read_flight
 
 from ..digital_twin.faults import Fault
+from ..digital_twin.quirks import SENSORS
 from ..hardware import HARDWARE
-from ..rehearse.suite import SENSORS
 from . import swaps
 from .drive_law import DriveLaw, Misfit, fit_drive_law, misfits
 from .findings import CAUSES, Diagnosis, Finding

@@ -18,7 +18,7 @@ from gaitway_onboard.interface import Array
 from gaitway_tasks.robots import ROBOTS
 
 from ..mujoco.body import Body
-from ..replay.motion import _foot_geoms
+from ..replay.motion import foot_geoms
 from .recorded import Recorded, down, smoothed
 
 SMOOTH = 0.03  # [s], length of the window over which both sides are averaged
@@ -55,7 +55,7 @@ class Loads:
         self.model = self.body.model
         self.model.opt.gravity[:] = 0.0  # the accelerometer has it
         self.joints, self.base = self.body.plant.joint_dof, self.body.plant.base_dof
-        self.geoms = _foot_geoms(self.body)
+        self.geoms = foot_geoms(self.body)
         length = max(3, round(SMOOTH / record.period) | 1)
         rows = np.flatnonzero(np.convolve(~record.usable, np.ones(2 * length + 1), mode="same") < 0.5)
         self.rows = rows = rows[np.unique(np.linspace(0, len(rows) - 1, SAMPLES).astype(int))] if len(rows) else rows

@@ -103,6 +103,11 @@ def recorded(flight: Flight, bundle: str | Path) -> Recorded:
         raise FlightDiagnosisError(f"{path}: no two states have a finite reading of every sensor")
     kept = time[good]
     period = float(np.median(np.diff(kept)))
+    if period > MAX_GAP:
+        raise FlightDiagnosisError(
+            f"{path} has a state every {1e3 * period:.0f} ms; one in {1e3 * MAX_GAP:g} ms is needed: record all "
+            "that the robot sends"
+        )
     even = kept[0] + period * np.arange(int((kept[-1] - kept[0]) / period) + 1)
 
     def columns(name: str) -> Array:
