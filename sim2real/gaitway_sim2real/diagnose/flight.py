@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 from gaitway_files.hardware import Hardware
 from gaitway_onboard.bundle.contract import verify_files
@@ -359,6 +360,8 @@ def usable_loads(record: Recorded, bundle: Path) -> tuple[Loads | None, str]:
     if (seconds := record.period * record.usable.sum()) < LOADS_NEED:
         return None, f"only {seconds:.2f} s upright on its feet (at least {LOADS_NEED:g} s)"
     loads = Loads(record, bundle)
+    if (loads.model.geom_type[loads.geoms] != mujoco.mjtGeom.mjGEOM_SPHERE).any():
+        return None, "feet are no balls, so where the ground presses is unknown"
     if len(loads.rows) < ROWS_NEED:
         return None, "too few states without a gap"
     if (carried := loads.carried()) < FEET:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.errors import UserError
+from gaitway_files.reading import NAME, printable
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract
 from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.interface import Array
 from gaitway_onboard.rotation import projected_gravity, tilt_of
 
 from ..identify.drive_log import steady_times
+from ..replay.motion import robot_of
 from ..replay.policy_check import load_policy
 
 MIN_SECONDS = 0.3
@@ -80,13 +82,18 @@ def recorded(flight: Flight, bundle: str | Path) -> Recorded:
     """Columns of ``flight``. Raises :class:`UserError` if it tells too little or is not of ``bundle``."""
     path, contract = flight.path, load_policy(flight, bundle).contract
     if flight.contract_yaml is not None and flight.contract_yaml != (Path(bundle) / CONTRACT_FILE).read_bytes():
+        name = printable(flight.metadata.get("bundle", ""), NAME)
         raise FlightDiagnosisError(
-            f"{path} was flown by another bundle than {bundle} ({flight.metadata.get('bundle', 'unknown')}): give the "
-            "one that flew"
+            f"{path} was flown by another bundle than {bundle}: give the one that flew, {name or 'whose name it does not say'}"
         )
     state, frame = flight.state, flight.frame
     if len(state) < 2 or not len(frame):
         raise FlightDiagnosisError(f"{path} has {len(state)} states and {len(frame)} commands: nothing to compare")
+    robot_of(flight)
+    if "imu_quat_wxyz" not in state:
+        raise FlightDiagnosisError(
+            f"{path} has no orientation (imu_quat_wxyz): a robot with a fixed base cannot be diagnosed"
+        )
     has_torque = flight.has("joint_torque")
     if not has_torque.any() or not np.ptp(np.nan_to_num(state.joint_torque[has_torque]), axis=0).any():
         raise FlightDiagnosisError(
