@@ -84,7 +84,7 @@ def recorded(flight: Flight, bundle: str | Path) -> Recorded:
     if flight.contract_yaml is not None and flight.contract_yaml != (Path(bundle) / CONTRACT_FILE).read_bytes():
         name = printable(flight.metadata.get("bundle", ""), NAME)
         raise FlightDiagnosisError(
-            f"{path} was flown by another bundle than {bundle}: give the one that flew, {name or 'whose name it does not say'}"
+            f"{path} was flown by another bundle than {bundle}: give the one that flew ({name or 'without a name'})"
         )
     state, frame = flight.state, flight.frame
     if len(state) < 2 or not len(frame):
