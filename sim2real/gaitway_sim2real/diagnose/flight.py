@@ -47,7 +47,7 @@ LONGEST = 20.0  # [s] of policy that are simulated
 WORDS = {
     "clock": ("the robot's clock runs at {rate:.3f} times the computer's rate", "set or replace the robot's clock"),
     "noise": ("{signal} has white noise of {noise:.3g} (standard deviation)", "look for a loose connector, or filter"),
-    "lost_states": ("{share:.1%} of the robot's states did not arrive", "use a cable, with no other traffic on it"),
+    "lost_states": ("{share:.1%} of the robot's states were not seen", "use a cable, with no other traffic on it"),
     "gyro_bias": ("the gyroscope reads {x:+.3f}, {y:+.3f}, {z:+.3f} rad/s too much", "calibrate it at rest"),
     "delay": ("torques answer commands {delay:.3f} s late, there and back", "shorten the way, or train with it"),
     "gains": ("stiffness is {stiffness:.2f} and damping {damping:.2f} times the commanded", "set the bundle's gains"),
