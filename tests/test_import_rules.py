@@ -297,7 +297,18 @@ CONTRACTS = {
         "digital_twin.side",
         "digital_twin.command",
     },
-    "diagnose": {"trial.scenario", "trial.suites"},
+    "diagnose": {
+        "trial.scenario",
+        "trial.suites",
+        "digital_twin.twin",
+        "digital_twin.quirks",
+        "digital_twin.faults",
+        "digital_twin.sensors",
+        "digital_twin.drives",
+        "identify.drive_log",
+        "replay.motion",
+        "replay.policy_check",
+    },
     "identify": {"logs.reading"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
