@@ -222,7 +222,6 @@ def gate(
     baseline: Run | Bundle | Place,
     *,
     checkpoint: Which = None,
-    robot: str | None = None,
     twins: int | None = None,
     seed: int = 0,
     seeds: int = 1,
@@ -247,20 +246,24 @@ def gate(
 
     from .training.progress import Scenarios
 
-    bundle, other = sources.bundle_of(Path(source), robot, checkpoint), sources.bundle_of(Path(baseline))
+    bundle, other = sources.bundle_of(Path(source), None, checkpoint), sources.bundle_of(Path(baseline))
     suite, *kinds = rules.rivals(bundle, other)
     assert suite.tour is not None
     most = rules.MOST_TWINS if twins is None else twins
     new = validate(bundle, seed=seed, seeds=seeds, report=report, video=video, quiet=quiet)
     with one_reading(bundle) as mine, one_reading(other) as theirs, nullcontext() if quiet else Scenarios() as said:
-        show = None if said is None else said.show
-        old = validate_bundle(theirs, seed=seed, seeds=seeds, progress=show, processes=0)
+
+        def show(done: int, total: int, title: str, left: float | None = None) -> None:
+            if said is not None:
+                said.show(done, total, title if title == "Done" else f"baseline: {title}", left)
 
         def walked(pairs: int) -> None:
-            if show is not None:
-                show(pairs, most, "Done" if pairs == most else "pairs of twins", None)
+            if said is not None:
+                said.show(pairs, most, "pairs of twins", None)
 
+        old = validate_bundle(theirs, seed=seed, seeds=seeds, progress=show, processes=0)
         survived, fell = rules.walked(mine, theirs, suite.tour, kinds, seed=seed, most=most, progress=walked)
+        show(survived.count, survived.count, "Done")
     return rules.decide(new, old, suite, survived, fell)
 
 

@@ -161,9 +161,10 @@ def _compared(args: argparse.Namespace, which: Any) -> int:
     from ..tables import make_table, show_table
     from ..terminal import console
 
+    bundle = sources.bundle_of(args.source, args.robot, which)
     gate = api.gate(
-        args.source, args.baseline, checkpoint=which, robot=args.robot, twins=args.twins, seed=args.seed,
-        seeds=args.seeds, report=args.report, video=not args.no_video,
+        bundle, args.baseline, twins=args.twins, seed=args.seed, seeds=args.seeds, report=args.report,
+        video=not args.no_video,
     )  # fmt: skip
     print(gate.new.summary())
     table = make_table("", "new", "baseline", "difference", "95 % interval", "over")
@@ -171,8 +172,9 @@ def _compared(args: argparse.Namespace, which: Any) -> int:
         values = (row.metric.say(row.new), row.metric.say(row.old), row.said(row.change), row.interval)
         table.add_row(row.metric.title, *values, row.where)
     show_table(console(), table)
-    for line in (gate.power(), f"{gate.word}: {'; '.join(gate.why)}"):
-        print(line)
+    print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
+    print(gate.power())
+    print(f"{gate.word}: {'; '.join(gate.why)}")
     if args.json is not None:
         write_text(args.json, json.dumps(gate.to_dict(), indent=1, allow_nan=False) + "\n")
     if args.junit is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from ..population.twin import Kind
 from ..population.walk import Walk
 from .intervals import mean_interval
 from .metric import Metric
-from .paired import ERROR, POINTS, POWER, Pairs, compare, quantile
+from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, quantile
 from .suite import Suite
 from .suites import suite_of
 from .verdict import ScenarioResult, Verdict
@@ -102,7 +103,7 @@ class Gate:
             return f"{said}; the difference was beyond doubt, so that no more were walked"
         return (
             f"{said}: not enough to find {points} with {100 * POWER:g} % certainty, which takes about "
-            f"{pairs.needed:,}: --twins {pairs.needed}"
+            f"{pairs.needed:,}: --twins {_hundreds(pairs.needed)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,6 +120,11 @@ class Gate:
             | verdicts
             | {"pairs": pairs | {"enough": self.enough}, "rows": [row.to_dict() for row in self.rows]}
         )
+
+
+def _hundreds(needed: int) -> int:
+    """Pairs with some to spare, since their discordant share is not known before."""
+    return math.ceil(1.05 * needed / BATCH) * BATCH
 
 
 def rivals(new: Path, old: Path) -> tuple[Suite, Kind, Kind]:

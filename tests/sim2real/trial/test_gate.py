@@ -173,7 +173,7 @@ def test_the_gate_says_whether_the_pairs_were_enough() -> None:
     assert "2,000 pairs of twins, 40 of them ended differently; 2 points" in judged(SAME, SAME, pairs(20, 20)).power()
     few = judged(SAME, SAME, pairs(5, 5, 100))
     assert not few.enough
-    assert f"--twins {few.pairs.needed}" in few.power()
+    assert few.pairs.needed < int(few.power().rpartition(" ")[2]) < 1.1 * few.pairs.needed + 100
     assert "beyond doubt" in judged(SAME, SAME, pairs(40, 0, 100)).power()
 
 
