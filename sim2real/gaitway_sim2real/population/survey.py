@@ -50,10 +50,10 @@ def survey(
     threads: int = 0,
     kind: Kind | None = None,
 ) -> Walk:
-    """Walk the twins ``numbers`` under the policy of a bundle; the same robots for every policy of that robot.
+    """Walk the twins ``numbers`` under the policy of a bundle: the same robots for every policy of that robot.
 
-    Noise depends on the first number and on the count. ``threads`` 0 uses all cores; results do not depend on it.
-    ``kind`` is the bundle's robot, if it is there already.
+    Results of a twin do not depend on who is beside, nor on ``threads``, of which 0 uses all cores. ``kind`` is the
+    bundle's robot, if it is there already.
     """
     kind = kind or Kind(bundle, Contract.load(bundle))
     contract, height = kind.contract, kind.plant.stand_height
@@ -61,5 +61,5 @@ def survey(
     drawn = [tours.draw(contract, height, number, seed) for number in numbers]
     command = np.stack([tour.command for tour in drawn], 1)
     policy = BatchedPolicy(bundle / "policy.onnx", contract, len(twins))
-    first = (numbers[0],) if numbers[0] else ()
-    return walk(kind, policy, twins, command, [tour.blows for tour in drawn], (seed, *first), threads=threads)
+    blows = [tour.blows for tour in drawn]
+    return walk(kind, policy, twins, command, blows, (seed,), numbers=numbers, threads=threads)
