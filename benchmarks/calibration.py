@@ -175,20 +175,12 @@ def robot_of(bundle: Path) -> str:
 
 def walked(bundle: Path) -> dict[str, Any]:
     """The 300 twins of a policy's robot: who survived, and why others fell."""
-    from gaitway_onboard.bundle.contract import Contract
-    from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
     from gaitway_sim2real.population import population
-    from gaitway_sim2real.population.twin import Kind
-    from gaitway_sim2real.population.walk import walk
-    from gaitway_velocity.tour import progress, survived, tour
+    from gaitway_sim2real.population.survey import survey
+    from gaitway_velocity.tour import TOURS, progress, survived
 
-    contract, began = Contract.load(bundle), time.process_time()
-    kind = Kind(bundle, contract)
-    twins = [population.twin(kind, number) for number in range(population.TWINS)]
-    tours = [tour(contract, kind.plant.stand_height, number, population.SEED) for number in range(population.TWINS)]
-    command = np.stack([each.command for each in tours], 1)
-    policy = BatchedPolicy(bundle / "policy.onnx", contract, len(twins))
-    found = walk(kind, policy, twins, command, [each.blows for each in tours], (population.SEED,), threads=0)
+    began = time.process_time()
+    found = survey(bundle, TOURS, range(population.TWINS))
     gone = progress(found)
     return {
         "population": population.VERSION,

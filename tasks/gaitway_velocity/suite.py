@@ -30,6 +30,7 @@ from .response import AXES, Response
 from .rough import GROUND_VERSION, ROUGH, pictured
 from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
 from .small_commands import SMALL_KINDS, SMALL_METRICS, dead_zones, small_samples
+from .tour import TOURS
 from .variants import CONTACT, FACTORS, NOMINAL, spreads
 
 
@@ -143,6 +144,7 @@ SUITE = VelocitySuite(
         "lin_vel_error", "yaw_vel_error", "falls", "swing_time", "step_rate", "clearance", "slip", "dragging_feet",
         "stumbles", "cost_of_transport", "torque_rms",
     ),
+    tour=TOURS,
     film_physics=FIRM,
     film_note="Arrows show commanded and measured velocity.",
 )  # fmt: skip
