@@ -299,6 +299,7 @@ CONTRACTS = {
     },
     "diagnose": {"trial.scenario", "trial.suites"},
     "identify": {"logs.reading"},
+    "falsify": {"population.population", "population.twin", "population.walk", "trial.suites"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

@@ -29,6 +29,10 @@ gets its bundle and its report, without a video, in validated/ in the run, whose
 --sign KEY signs every file and the verdict of a bundle that passed, for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key, made by 'ssh-keygen -t ed25519', or a PEM file.
 
+--falsify then searches for the smallest failing case: commands, blows, and differences of body, floor, motors and
+sensors, within declared bounds. It takes 10 minutes, or as many as are given; Ctrl-C ends it and keeps what was found.
+The verdict stays as it is. The case is a file in falsified/ beside the report, which 'gaitway run --case' repeats.
+
 The exit code is 0 if the verdict is PASS (of several checkpoints: if any passes), 1 if it is FAIL, 2 for a bundle or
 model that cannot be used.
 
@@ -40,6 +44,7 @@ examples:
   gaitway validate runs/walk --checkpoint best
   gaitway validate runs/walk --checkpoint all
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
+  gaitway validate runs/walk/bundle --falsify
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
   gaitway validate unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0
@@ -91,6 +96,13 @@ def add_options(parser: options.Parser) -> None:
         options.whole(1, 100),
         default=1,
     )
+    parser.option(
+        "--falsify MINUTES",
+        "then search for the smallest failing case (default 10 minutes); give it after the bundle",
+        options.number(0.0, 10_000.0, above=True),
+        nargs="?",
+        const=10.0,
+    )
     parser.option("--sign KEY", "sign the bundle with this Ed25519 key if it passes", Path)
     parser.switch("--no-video", "write the report without a video")
     common.add_trust(parser)
@@ -122,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
 
     verdict = api.validate(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, rough=args.rough, report=args.report,
-        video=not args.no_video, engines=others, after=told,
+        video=not args.no_video, engines=others, falsify=args.falsify, after=told,
     )  # fmt: skip
     print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     return 0 if verdict.passed else 1
@@ -134,7 +146,7 @@ def _checkpoint(text: str) -> int | str:
 
 def _several(args: argparse.Namespace, others: list[Any]) -> int:
     """Validate several checkpoints of a run, and print a table of their verdicts."""
-    alone = ("robot", "json", "report", "sign")
+    alone = ("robot", "json", "report", "sign", "falsify")
     if given := [name for name in alone if getattr(args, name) is not None]:
         raise UserError(f"--{given[0]} is for one checkpoint: leave it out, or name one")
     sources.refuse_checkpoint(args.source, args.checkpoint[0])
