@@ -173,9 +173,9 @@ def validate(
 
     It takes minutes; ``report`` gets ``report.html`` (default: ``validation/`` beside the bundle), and a bundle judged
     on its own robot gets its ``validation.json``. ``robot``, ``model``, ``seed``, ``seeds`` and ``rough`` are as in
-    ``gaitway validate``, ``checkpoint`` is as in :meth:`Run.policy`. With ``falsify``, the smallest failing case is
-    searched for so many minutes, and lies in ``falsified/`` beside the report. Scenarios that are done and the time
-    left are printed unless ``quiet``. ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were
+    ``gaitway validate``, ``checkpoint`` is as in :meth:`Run.policy`. ``falsify`` searches for the smallest failing case
+    for so many minutes; its files are in ``falsified/`` beside the report. Scenarios that are done and the time left
+    are printed unless ``quiet``. ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were
     validated, is there. Scripts need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
 
     Raises :class:`gaitway.UserError` for a bundle or model that cannot be used.

@@ -32,9 +32,9 @@ SHRUNK = 4
 """Copies of each candidate while a case shrinks; the search itself has one."""
 FAR = 3.0
 """Factor on uniform shares of first candidates, most of which are then at their bounds."""
-SPREAD, GENERATIONS, PATIENCE, ROUNDS = 0.2, 20, 7, 3
-"""First standard deviation of the candidates around a point; most generations, those without progress that end them,
-and most rounds of search and shrinking in an attempt."""
+SPREAD, POPULATION, GENERATIONS, PATIENCE, ROUNDS = 0.2, 16, 15, 6, 5
+"""First standard deviation of the candidates around a point; candidates of a generation; most generations, those
+without progress that end them, and most rounds of search and shrinking in an attempt."""
 PROGRESS = 0.02
 """Least share by which a smaller case is progress."""
 LEAST, MOST = 0.3, 1.3
@@ -149,7 +149,7 @@ class Hunt:
         free = np.flatnonzero(start)
         strategy = cma.CMAEvolutionStrategy(
             start[free].tolist(), SPREAD,
-            {"popsize": BATCH, "seed": int(rng.integers(1, 2**31)), "bounds": [-1.0, 1.0], "CMA_diagonal": True,
+            {"popsize": POPULATION, "seed": int(rng.integers(1, 2**31)), "bounds": [-1.0, 1.0], "CMA_diagonal": True,
              "verbose": -9},
         )  # fmt: skip
         best, least, waited = None, np.inf, 0
