@@ -73,6 +73,8 @@ def train(
     options = {name: settings.pop(name) for name in _option_names() & settings.keys()}
     if "parameters" in options:
         options["parameters"] = Path(options["parameters"])
+    if isinstance(options.get("against"), str | os.PathLike):
+        options["against"] = [options["against"]]
     order = Order(
         task=task,
         settings=_typed(settings),
