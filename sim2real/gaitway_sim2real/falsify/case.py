@@ -155,6 +155,11 @@ class Outcome:
         """Time of that copy's fall [s], infinite without one."""
         return float(self.walk.fall_time[self.shown])
 
+    @property
+    def last_fall(self) -> float:
+        """Time of the last fall [s], 0 without one."""
+        return float(self.walk.fall_time[self.walk.fell].max(initial=0.0))
+
     def words(self) -> str:
         """Outcome in words."""
         if not self.falls:
@@ -212,17 +217,19 @@ def _case(data: dict[str, Any], path: str | Path) -> Case:
     joints = tuple(data["joint_names"])
     if not all(isinstance(text, str) for text in (*texts.values(), *joints)):
         raise TypeError("a name is no text")
+    parts: dict[str, Any] = {name: int(number(name, data[name], 0, 2**31)) for name in ("seed", "falls", "copies")}
+    twin: dict[str, Any] = {name: field(name, value) for name, value in data["twin"].items()}
     return Case(
         **texts,
+        **parts,
         joint_names=joints,
         seconds=length,
         command=command,
         blows=tuple(blow(row) for row in data["blows"][:MOST_BLOWS]),
-        twin=Twin(**{name: field(name, value) for name, value in data["twin"].items()}),
+        twin=Twin(**twin),
         shares={name: number(f"share of {name}", value, -1.0, 1.0) for name, value in data["shares"].items()},
         size=number("size", data["size"], 0.0, 1e3),
         falls_after=number("falls_after", data["falls_after"], 0.0, MOST_SECONDS),
-        **{name: int(number(name, data[name], 0, 2**31)) for name in ("seed", "falls", "copies")},
     )
 
 

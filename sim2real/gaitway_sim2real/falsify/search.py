@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
@@ -128,18 +129,19 @@ class Hunt:
         far = FAR * rng.uniform(-1.0, 1.0, (BATCH, self.space.dim))
         points = [self.space.tidy(x) for x in far]
         falls, margin = self.fell(points)
-        best = points[int(np.lexsort(([self.space.size(x) for x in points], margin, -falls))[0])]
-        if not falls.any() and (best := self.evolve(best, rng)) is None:
-            return
+        sizes = np.array([self.space.size(x) for x in points])
+        best: np.ndarray | None = points[int(np.lexsort((sizes, margin, -falls))[0])]
+        if not falls.any():
+            best = self.evolve(points[int(margin.argmin())], rng)
         for _ in range(ROUNDS):
-            if (scaled := self.scaled(best)) is None:
+            if best is None or (x := self.scaled(best)) is None:
                 return
-            self.keep(scaled, here)
-            start = self.shrunk(scaled)
-            self.keep(start, here)
-            if (best := self.evolve(start, rng)) is None or self.space.size(best) > (1.0 - PROGRESS) * self.space.size(
-                start
-            ):
+            x = self.keep(x, here)
+            for _ in range(2):
+                x = self.dropped(x)
+                x = self.keep(self.scaled(x, x), here)
+            best, size = self.evolve(x, rng), self.space.size(x)
+            if best is not None and self.space.size(best) > (1.0 - PROGRESS) * size:
                 return
 
     def evolve(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
@@ -170,14 +172,6 @@ class Hunt:
                 break
         return best if least < 10.0 else None
 
-    def shrunk(self, x: np.ndarray) -> np.ndarray:
-        """A smaller and simpler case in which copies still fall."""
-        for _ in range(2):
-            x = self.dropped(x)
-            smaller = self.scaled(x)
-            x = x if smaller is None else smaller
-        return x
-
     def dropped(self, x: np.ndarray) -> np.ndarray:
         """The case without as many disturbances and commands as can be dropped together."""
         groups = [group for group in self.space.groups if x[group].any()]
@@ -199,9 +193,9 @@ class Hunt:
         rest[[i for group in groups for i in group]] = 0.0
         return self.space.tidy(rest)
 
-    def scaled(self, x: np.ndarray) -> np.ndarray | None:
-        """The case with all disturbances scaled by the least factor at which copies fall; None if there is none."""
-        low, high, best = LEAST, MOST, None
+    def scaled(self, x: np.ndarray, best: Any = None) -> Any:
+        """The case with all disturbances scaled by the least factor at which copies fall, or else ``best``."""
+        low, high = LEAST, MOST
         for _ in range(2):
             factors = np.linspace(low, high, BATCH // SHRUNK)
             points = [self.space.tidy(self.times(x, factor)) for factor in factors]
@@ -215,25 +209,37 @@ class Hunt:
     def times(self, x: np.ndarray, factor: float) -> np.ndarray:
         return np.concatenate([factor * x[: self.space.disturbances], x[self.space.disturbances :]])
 
-    def keep(self, x: np.ndarray, place: int) -> None:
-        """Note a case at ``place`` if other copies fall too, somewhat larger if need be, and smaller than before."""
+    def keep(self, x: np.ndarray, place: int) -> np.ndarray:
+        """Note a case at ``place`` if other copies fall too, somewhat larger if need be, and smaller than before.
+
+        Returns it without what comes after the falls.
+        """
         for grown in range(GROWS):
-            self.spend(COPIES)
             x = self.space.tidy(self.times(x, GROWTH if grown else 1.0))
-            case = self.case(x)
-            outcome = play(case, self.space.kind, self.policy.fresh(COPIES), threads=self.threads)
+            case, outcome = self.tried(x)
+            if outcome.failed and (late := self.space.after(x, outcome.last_fall)):
+                x = self.without(x, late)
+                case, outcome = self.tried(x)
             if outcome.failed:
                 break
         else:
-            return
+            return x
         known = self.found.cases[place:]
-        if known and known[0][0].size <= case.size:
-            return
-        told = replace(
-            case, says=self.space.says(x, outcome), cause=outcome.cause, falls=outcome.falls,
-            falls_after=outcome.falls_after,
-        )  # fmt: skip
-        self.found.cases[place:] = [(told, outcome)]
+        if not known or case.size < known[0][0].size:
+            happened: dict[str, Any] = {
+                "cause": outcome.cause,
+                "falls": outcome.falls,
+                "falls_after": outcome.falls_after,
+            }
+            told = replace(case, says=self.space.says(x, outcome), **happened)
+            self.found.cases[place:] = [(told, outcome)]
+        return x
+
+    def tried(self, x: np.ndarray) -> tuple[Case, Outcome]:
+        """The case of a point, and what becomes of its copies."""
+        self.spend(COPIES)
+        case = self.case(x)
+        return case, play(case, self.space.kind, self.policy.fresh(COPIES), threads=self.threads)
 
     def case(self, x: np.ndarray) -> Case:
         """A case that has not been run."""

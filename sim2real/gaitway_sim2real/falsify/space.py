@@ -99,11 +99,11 @@ class Space:
 
     def __init__(self, kind: Kind, knots: Knots) -> None:
         self.kind, self.knots, self.contract = kind, knots, kind.contract
-        self.coordinates = _coordinates(kind)
+        self.coordinates, self.width = _coordinates(kind), len(kind.contract.command_ranges)
         twin, places = len(self.coordinates), 2 * BLOWS
         self.blow_at = [twin + 2 * i for i in range(BLOWS)]
         self.disturbances, self.times = twin + places, slice(twin + places, twin + places + BLOWS)
-        self.told = slice(self.times.stop, self.times.stop + len(STARTS) * len(self.contract.command_ranges))
+        self.told = slice(self.times.stop, self.times.stop + len(STARTS) * self.width)
         self.dim = self.told.stop
         self.strongest = knots.strongest * math.sqrt(GRAVITY * kind.plant.stand_height)
         """Bound of a blow [m/s]."""
@@ -111,7 +111,7 @@ class Space:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Indices that are nominal or not together: a field, a blow, a command."""
-        width = len(self.contract.command_ranges)
+        width = self.width
         twin = [[i] for i, each in enumerate(self.coordinates) if each.field != "payload"]
         payload = [[i for i, each in enumerate(self.coordinates) if each.field.startswith("payload")]]
         told = [list(range(start, start + width)) for start in range(self.told.start, self.told.stop, width)]
@@ -154,12 +154,22 @@ class Space:
         return Twin(**changed)
 
     def blows(self, x: np.ndarray) -> tuple[Blow, ...]:
-        times = FIRST_BLOW + (x[self.times] + 1.0) / 2.0 * (LAST_BLOW - FIRST_BLOW)
         return tuple(
-            Blow(at=float(at), impulse=(float(self.strongest * x[i]), float(self.strongest * x[i + 1])))
-            for at, i in zip(times, self.blow_at, strict=True)
+            Blow(at=at, impulse=(float(self.strongest * x[i]), float(self.strongest * x[i + 1])))
+            for at, i in zip(self.blow_times(x), self.blow_at, strict=True)
             if x[i : i + 2].any()
         )
+
+    def blow_times(self, x: np.ndarray) -> list[float]:
+        """Starts of all blows [s]."""
+        found: list[float] = (FIRST_BLOW + (x[self.times] + 1.0) / 2.0 * (LAST_BLOW - FIRST_BLOW)).tolist()
+        return found
+
+    def after(self, x: np.ndarray, time: float) -> list[list[int]]:
+        """Groups of blows and commands that begin at ``time`` [s] or later."""
+        starts = dict(zip(self.blow_at, self.blow_times(x), strict=True))
+        starts |= dict(zip(range(self.told.start, self.told.stop, self.width), STARTS, strict=True))
+        return [group for group in self.groups if starts.get(group[0], 0.0) >= time and x[group].any()]
 
     def command(self, x: np.ndarray) -> tuple[tuple[float, ...], ...]:
         """Rows of a start [s] and the command from then on."""
