@@ -23,7 +23,7 @@ from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
 from . import options, sources
-from .catalogue import EXPORT, MUJOCO, PLAY, WORLDS, require
+from .catalogue import EXPORT, FALSIFY, MUJOCO, PLAY, WORLDS, require
 from .handles import Bundle, Film, Run, playable
 from .runs.folder import RunFolder
 from .terminal import in_notebook
@@ -74,6 +74,8 @@ def train(
     options = {name: settings.pop(name) for name in _option_names() & settings.keys()}
     if "parameters" in options:
         options["parameters"] = Path(options["parameters"])
+    if isinstance(options.get("against"), str | os.PathLike):
+        options["against"] = [options["against"]]
     order = Order(
         task=task,
         settings=_typed(settings),
@@ -166,6 +168,7 @@ def validate(
     report: Place | None = None,
     video: bool = True,
     engines: Sequence[Any] = (),
+    falsify: float | None = None,
     quiet: bool = False,
     after: Callable[[Path, Path, Verdict], None] | None = None,
 ) -> Verdict:
@@ -173,8 +176,9 @@ def validate(
 
     It takes minutes; ``report`` gets ``report.html`` (default: ``validation/`` beside the bundle), and a bundle judged
     on its own robot gets its ``validation.json``. ``robot``, ``model``, ``seed``, ``seeds`` and ``rough`` are as in
-    ``gaitway validate``, ``checkpoint`` is as in :meth:`Run.policy`. Scenarios that are done and the time left are
-    printed unless ``quiet``. ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were
+    ``gaitway validate``, ``checkpoint`` is as in :meth:`Run.policy`. ``falsify`` searches for the smallest failing case
+    for so many minutes; its files are in ``falsified/`` beside the report. Scenarios that are done and the time left
+    are printed unless ``quiet``. ``after(bundle, judged, verdict)`` is called while ``judged``, the files that were
     validated, is there. Scripts need ``if __name__ == "__main__":``, since scenarios run side by side in processes.
 
     Raises :class:`gaitway.UserError` for a bundle or model that cannot be used.
@@ -184,6 +188,9 @@ def validate(
     """
     require("validate", MUJOCO)
     bundle = sources.bundle_of(Path(source), robot, checkpoint)
+    lines: list[str] = []
+    if falsify is not None:
+        _check_falsify(bundle, model)
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.trial import validate_bundle
 
@@ -206,7 +213,10 @@ def validate(
             processes=0,
             engines=engines,
             courses=rough,
-        )
+            more=None if falsify is None else functools.partial(
+                _falsified, judged, folder, 60.0 * falsify, seed, video, None if said is None else said.show, lines
+            ),
+        )  # fmt: skip
         if model is None:
             for place in (bundle, judged):
                 verdict.save(place / "validation.json")
@@ -214,6 +224,8 @@ def validate(
                 note_verdict(run, verdict)
         if after is not None:
             after(bundle, judged, verdict)
+    if not quiet:
+        print(*lines, sep="\n", end="\n" * bool(lines))
     return verdict
 
 
@@ -265,6 +277,41 @@ def gate(
         survived, fell = rules.walked(mine, theirs, suite.tour, kinds, seed=seed, most=most, progress=walked)
         show(survived.count, survived.count, "Done")
     return rules.decide(new, old, suite, survived, fell)
+
+
+def _check_falsify(bundle: Path, model: Place | None) -> None:
+    """Refuse, before any long work, a search that cannot be made."""
+    require("--falsify", FALSIFY)
+    from gaitway_onboard.bundle.contract import Contract
+    from gaitway_sim2real.falsify import knots_of
+
+    if model is not None:
+        raise UserError("--falsify searches on the bundle's own robot: leave out --model, or search without it")
+    knots_of(Contract.load(bundle))
+
+
+def _falsified(
+    bundle: Path, folder: Path, seconds: float, seed: int, video: bool, show: Any, lines: list[str], verdict: Verdict
+) -> Any:
+    """Section of a report about the smallest failing case; a stop request ends the search and keeps what was found."""
+    from gaitway_sim2real.falsify import FOLDER, Budget, Search, save_cases, search, section
+
+    from .training.interrupt import stop_requests
+    from .training.progress import Throttle
+
+    due = Throttle()
+
+    def told(found: Search, left: float) -> None:
+        if show is not None and due():
+            size = f", smallest case of size {found.cases[0][0].size:.2f}" if found.cases else ""
+            what = f"{verdict.word}; search for failing cases: {found.runs:,} runs{size}"
+            show(round(found.seconds), round(seconds), what, left)
+
+    with stop_requests() as stop:
+        found = search(bundle, Budget(seconds=seconds, stopped=lambda: stop.signal), seed=seed, show=told)
+    paths, why = save_cases(found, bundle, folder / FOLDER, video=video)
+    lines += [found.words(), *(f"case: {path}" for path in paths)]
+    return section(found, paths, why)
 
 
 def validate_all(

@@ -132,6 +132,7 @@ SIGNING = Entry(("cryptography",), ("robot",))
 HUB = Entry(("huggingface_hub",), ("hub",))
 FLIGHT = Entry(("mcap",), ("robot",))
 IDENTIFY = Entry(("mujoco", "cma", "mcap"), ("mujoco", "robot"))
+FALSIFY = Entry(("mujoco", "cma"), ("mujoco",))
 IDENTIFY_NETWORK = Entry((*IDENTIFY.modules, "torch"), ("mujoco", "robot", "train"))
 VLLM = Entry((*WORLDS["language"].modules, "vllm"), ("train", "language", "vllm"))
 REHEARSE_DDS = Entry(("mujoco", "cyclonedds", "mcap"), ("mujoco", "robot"))
@@ -149,6 +150,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "import": (EXPORT,),
     "validate LEAPP": (LEAPP,),
     "validate": (MUJOCO,),
+    "validate --falsify": (FALSIFY,),
     "validate --sign": (SIGNING,),
     "pull hf:": (HUB,),
     "pull --trust": (SIGNING,),

@@ -75,6 +75,8 @@ class TrainConfig:
     """Steps before which an examination does not end the training."""
     examination_interval: int = 500_000
     """Steps between examinations, with ``until`` "good"; typically 0.5 to 5 million."""
+    against: tuple[str, ...] = ()
+    """Files of failing cases that a policy must survive in its examination."""
     processes: int = 1
     """Processes that train together on this machine, each with an equal part of the environments; typically 1 or 2."""
     num_threads: int = 0
@@ -149,6 +151,8 @@ class TrainConfig:
         if self.until not in UNTIL:
             raise ConfigError(f"until={self.until!r}: use {' or '.join(UNTIL)}")
         if self.until == "end":
+            if self.against:
+                raise ConfigError("--against is for --until good, whose examination has the cases: add it")
             return
         if self.least_steps > self.total_steps:
             raise ConfigError(

@@ -310,6 +310,7 @@ CONTRACTS = {
         "replay.policy_check",
     },
     "identify": {"logs.reading"},
+    "falsify": {"population.population", "population.twin", "population.walk", "trial.suites"},
 }
 """Modules of its siblings that a part of the lab may use besides."""
 

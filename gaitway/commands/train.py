@@ -11,6 +11,9 @@ folder.
 lists the checks that fail. If none does, the whole suite judges this policy, on random draws of its own; if it passes,
 training ends. At total_steps, the best policy examined is the result.
 
+--against CASES draws the disturbances of failing cases that 'gaitway validate --falsify' found, and a policy must
+survive these cases in its examination.
+
 On two cores, robots in MuJoCo train in two processes, each with half of the robots; processes=1 uses a single one.
 
 The run folder also gets run.json, metrics.jsonl, tensorboard/ and checkpoints/. Ctrl-C, SIGTERM, SIGHUP or SIGUSR1
@@ -25,6 +28,7 @@ examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
   gaitway train velocity-flat-anymal-c-blind --out runs/walk --resume
   gaitway train velocity-flat-anymal-c-blind --preset cpu --until good
+  gaitway train velocity-flat-anymal-c-blind --until good --against runs/walk/validation/falsified
   gaitway train velocity-flat-anymal-c --settings optimizer             # what can be set, and its default
   gaitway train velocity-flat-anymal-c 'evaluation_episodes=${num_envs}'
   gaitway train velocity-flat-anymal-c --seed 1 num_envs=512 agent.optimizer.learning_rate=3e-4
@@ -97,6 +101,12 @@ def add_options(parser: options.Parser) -> None:
     )
     parser.option("--config FILE", "YAML file of settings", Path)
     parser.option("--parameters FILE", "params.yaml from 'gaitway identify': train on this identified robot", Path)
+    parser.option(
+        "--against CASE|FOLDER",
+        "with --until good: train against failing cases of 'gaitway validate --falsify'; repeatable",
+        Path,
+        many=True,
+    )
     parser.option("--seed", "random seed (default 0)", options.seed)
     parser.option("--seeds N", "train N runs in turn, with seeds from --seed", options.count)
     parser.option(

@@ -36,6 +36,10 @@ difference of 2 points of survival would be found with 95 % certainty, at most -
 --sign KEY signs every file and the verdict of a bundle that passed, for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key, made by 'ssh-keygen -t ed25519', or a PEM file.
 
+--falsify then searches for the smallest failing case: commands, blows, and differences of body, floor, motors and
+sensors, within declared bounds. It takes 10 minutes, or as many as are given; Ctrl-C ends it and keeps what was found.
+The verdict stays as it is. The case is a file in falsified/ beside the report, which 'gaitway run --case' repeats.
+
 The exit code is 0 if the verdict is PASS (of several checkpoints: if any passes), 1 if it is FAIL, 2 for a bundle or
 model that cannot be used. With --baseline it is 1 if the policy is worse, and 0 otherwise, also after a FAIL.
 
@@ -48,6 +52,7 @@ examples:
   gaitway validate runs/walk --checkpoint all
   gaitway validate runs/walk --baseline released/bundle --junit gate.xml
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
+  gaitway validate runs/walk/bundle --falsify
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
   gaitway validate logs/rsl_rl/anymal_c_flat/2026-11-20/IsaacContrib-Velocity-Flat-AnymalC
   gaitway validate unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0
@@ -103,6 +108,13 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--baseline OLD", "run or bundle to compare with", Path)
     parser.option("--twins N", "most twins for --baseline (default 4000)", options.whole(1, 100_000))
     parser.option("--junit FILE", "also write the result as JUnit XML", Path)
+    parser.option(
+        "--falsify MINUTES",
+        "then search for the smallest failing case (default 10 minutes); give it after the bundle",
+        options.number(0.0, 10_000.0, above=True),
+        nargs="?",
+        const=10.0,
+    )
     parser.option("--sign KEY", "sign the bundle with this Ed25519 key if it passes", Path)
     parser.switch("--no-video", "write the report without a video")
     common.add_trust(parser)
@@ -143,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
 
     verdict = api.validate(
         bundle, model=args.model, seed=args.seed, seeds=args.seeds, rough=args.rough, report=args.report,
-        video=not args.no_video, engines=others, after=told,
+        video=not args.no_video, engines=others, falsify=args.falsify, after=told,
     )  # fmt: skip
     print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     return 0 if verdict.passed else 1
@@ -151,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compared(args: argparse.Namespace, which: Any) -> int:
     """Compare with a baseline, and print the differences and the word."""
-    for name in ("model", "engine", "rough", "sign"):
+    for name in ("model", "engine", "rough", "falsify", "sign"):
         if getattr(args, name):
             raise UserError(f"--{name} is not for a comparison: leave it out, or validate without --baseline")
     from gaitway_files.writing import write_text
@@ -188,7 +200,7 @@ def _checkpoint(text: str) -> int | str:
 
 def _several(args: argparse.Namespace, others: list[Any]) -> int:
     """Validate several checkpoints of a run, and print a table of their verdicts."""
-    alone = ("robot", "json", "report", "sign", "baseline", "twins", "junit")
+    alone = ("robot", "json", "report", "sign", "baseline", "twins", "junit", "falsify")
     if given := [name for name in alone if getattr(args, name) is not None]:
         raise UserError(f"--{given[0]} is for one checkpoint: leave it out, or name one")
     sources.refuse_checkpoint(args.source, args.checkpoint[0])

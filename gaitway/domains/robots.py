@@ -81,6 +81,11 @@ class Robots(Environments):
         settings = robot_settings(task, self.agents()[request.agent].defaults(), request, device)
         if (parameters := request.options.get("parameters")) is not None:
             settings["task"] = _identified(settings.get("task", task), parameters)
+        if paths := request.options.get("against"):
+            from .against import Against
+
+            cases = Against(settings.get("task", task), paths)
+            settings |= {"task": cases.joined(settings.get("task", task)), "against": cases.paths}
         return settings
 
     def needs(self, world: str) -> Collection[str]:
@@ -98,6 +103,11 @@ class Robots(Environments):
         _check_task(config.task)
 
     def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:
+        if paths := options.get("against"):
+            from .against import Against
+
+            if Against(config.task, paths).paths != config.against:
+                raise RunError(f"{path} was not started with these cases of --against: choose another --out")
         if (parameters := options.get("parameters")) is None:
             return
         task = self.find(config.task.name, config.preset) or config.task
@@ -188,7 +198,12 @@ class Robots(Environments):
         from ..training.evaluator import EVALUATION_SEED
 
         task, seed = _estimating(config.task), config.seed + EVALUATION_SEED
-        examine = Examiner(task, seed=seed, threads=config.num_threads)
+        further = None
+        if config.against:
+            from .against import Against
+
+            further = Against(task, config.against).checks(config.num_threads)
+        examine = Examiner(task, seed=seed, threads=config.num_threads, further=further)
         return lambda learner: examine(learner.actor())  # type: ignore[attr-defined]
 
     def judge(self, config: TrainConfig) -> Callable[[Learner, int, Sequence[str], Progress], Trial]:
@@ -267,6 +282,8 @@ class Robots(Environments):
                 "training ends when a policy passes an examination and then the whole suite, after "
                 f"{config.total_steps:,} steps at the latest"
             )
+        if config.against:
+            yield f"cases that are among the disturbances and must be survived: {len(config.against)}"
         if config.preset and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
             yield f"{config.task.robot.name} has no mirrors: each direction is learnt from steps in it alone"
         try:

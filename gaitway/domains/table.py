@@ -36,7 +36,9 @@ class Row:
 
 
 DOMAINS = (
-    Row("gaitway.domains.robots:Robots", "gaitway_tasks.spec:Task", BACKENDS, "robot's task", ("parameters",)),
+    Row(
+        "gaitway.domains.robots:Robots", "gaitway_tasks.spec:Task", BACKENDS, "robot's task", ("parameters", "against")
+    ),
     Row("gaitway.domains.gyms:Gyms", "gaitway_gymnasium.tasks:GymTask", ("gymnasium",), "Gymnasium environment"),
     Row("gaitway.domains.games:Games", "gaitway_ale.tasks:AtariTask", ("ale",), "Atari game"),
     Row(

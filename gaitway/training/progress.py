@@ -315,6 +315,20 @@ class Counter:
                 overwrite("")
 
 
+class Throttle:
+    """True whenever a further state should be shown: now and then, and more often where a line is rewritten."""
+
+    def __init__(self) -> None:
+        self._last = -LINE_INTERVAL_S
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if now - self._last < (DRAW_INTERVAL_S if rewrites() else LINE_INTERVAL_S):
+            return False
+        self._last = now
+        return True
+
+
 class Scenarios:
     """Says how far a validation is: one line that is rewritten where that works, a line per scenario elsewhere.
 

@@ -23,6 +23,7 @@ from .command_classes import CLASSES
 from .commands import KINDS, walks_a_class
 from .corners import corner_of, fallen_corners
 from .gait import one_stride
+from .knots import KNOTS
 from .limits import CORNERS
 from .metrics import METRICS, measure
 from .needs import NEEDS, Subject
@@ -145,6 +146,7 @@ SUITE = VelocitySuite(
         "stumbles", "cost_of_transport", "torque_rms",
     ),
     tour=TOURS,
+    knots=KNOTS,
     film_physics=FIRM,
     film_note="Arrows show commanded and measured velocity.",
 )  # fmt: skip

@@ -95,7 +95,8 @@ class Kind:
     """The robot of a bundle, as twins of it are built. Plants with other feet are compiled once."""
 
     def __init__(self, bundle: Path, contract: Contract) -> None:
-        self.contract, self._xml = contract, bundle / "robot.xml"
+        """``bundle`` may also be the robot's MJCF."""
+        self.contract, self._xml = contract, bundle / "robot.xml" if bundle.is_dir() else bundle
         self._plants: dict[tuple[float, str | None], Plant] = {}
         self.plant = self.with_feet(1.0, None)
 

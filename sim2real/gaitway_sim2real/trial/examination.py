@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from gaitway_tasks.spec import Task
 from torch import nn
 
 from ..bundle.in_memory import InMemoryPolicy, contract_before_training, in_memory
+from ..bundle.signal_policy import SignalPolicy
 from ..pages.verdict import plain, rounded
 from .conditions import Conditions
 from .judging import Plants, conditions_of, nothing_to_judge, usable
@@ -145,13 +146,15 @@ class Examination:
 class Examiner:
     """Examines one policy after the other of a task; the robot is compiled once."""
 
-    def __init__(self, task: Task, *, seed: int = 0, threads: int = 1, scenarios: Sequence[Scenario] = ()):
-        """``threads`` 0 uses all cores; results do not depend on it. ``scenarios`` replace those of the suite.
+    def __init__(self, task: Task, *, seed: int = 0, threads: int = 1, scenarios: Sequence[Scenario] = (),
+                 further: Callable[[SignalPolicy], Sequence[Check]] | None = None):  # fmt: skip
+        """``threads`` 0 uses all cores; results do not depend on it. ``scenarios`` replace those of the suite, and
+        ``further`` makes checks after them, unless some scenarios were left out.
 
         Raises a ``ValueError`` subclass for a task whose policy cannot be exported or whose robot cannot be measured.
         """
         self.task, self.seed, self.threads = task, seed, threads
-        self.suite, contract = suite_of_task(task)
+        self.further, (self.suite, contract) = further, suite_of_task(task)
         model = task.robot.mjcf
         self.plants = Plants(contract, model, model)
         chosen = scenarios or examined(self.suite)
@@ -180,6 +183,8 @@ class Examiner:
         ordered = [check for scenario in self.scenarios for check in checks.get(scenario.name, ())]
         if left := [scenario.name for scenario in self.scenarios if scenario.name not in checks]:
             return Examination(seed=self.seed, checks=tuple(ordered), left_out=tuple(left))
+        if self.further is not None:
+            ordered += self.further(policy)
         return Examination(seed=self.seed, checks=tuple(ordered))
 
     def _batches(self) -> list[list[Scenario]]:

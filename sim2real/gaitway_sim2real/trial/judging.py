@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gaitway_files.errors import UserError
@@ -63,6 +64,7 @@ def validate_bundle(
     engines: Sequence[Engine] = (),
     stop_at_failure: bool = False,
     first: Sequence[str] = (),
+    more: Callable[[Verdict], Any] | None = None,
 ) -> Verdict:
     """Run the suite of its family on ``bundle`` and say whether its policy may leave simulation.
 
@@ -76,7 +78,8 @@ def validate_bundle(
     well, and first, since more can be wrong with them; they walk on the bundle's own robot.
     ``first`` names scenarios that are run before the others, such as those that failed last time; names of others are
     ignored. ``stop_at_failure`` ends the suite at the first required scenario that fails in MuJoCo: the verdict then
-    has what was finished by then, which depends on ``processes``, says what was not, and is a FAIL. Raises a
+    has what was finished by then, which depends on ``processes``, says what was not, and is a FAIL. ``more`` gives a
+    further section of the report once the verdict is known. Raises a
     ``ValueError`` subclass before anything is written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
@@ -159,7 +162,7 @@ def validate_bundle(
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
     )
     if report_dir is not None and pictures is not None:
-        write_report(suite, verdict, evidence, contract, bundle, path, report_dir, pictures, climbs)
+        write_report(suite, verdict, evidence, contract, bundle, path, report_dir, pictures, climbs, more)
     if progress:
         progress(len(chosen), len(chosen), "Done", None)
     return verdict
@@ -388,13 +391,16 @@ def write_report(
     folder: Path,
     pictures: Pictures,
     climbs: Mapping[str, Strip],
+    more: Callable[[Verdict], Any] | None,
 ) -> None:
     """``validation.json`` and the page that shows it."""
     from .report import report
 
     verdict.save(folder / "validation.json")
     evidence.showcase, evidence.strip = pictures.showcase, pictures.strip
-    page = report(suite, verdict, evidence, contract, bundle, model, pictures.clip, pictures.why_no_clip, climbs)
+    further = None if more is None else more(verdict)
+    clip, why = pictures.clip, pictures.why_no_clip
+    page = report(suite, verdict, evidence, contract, bundle, model, clip, why, climbs, further)
     write_text(folder / "report.html", page.html())
 
 

@@ -35,14 +35,17 @@ def report(
     clip: Path | None,
     why_no_clip: str,
     climbs: Mapping[str, Strip] | None = None,
+    further: Section | None = None,
 ) -> Report:
-    """The whole page. ``climbs`` are pictures of walks on rungs of ladders, by their titles."""
+    """The whole page. ``climbs`` are pictures of walks on rungs of ladders, by their titles; ``further`` is a section
+    about what was done besides."""
     own = suite.sections(verdict, evidence, contract, climbs or {})
     return Report(
         f"{contract.robot}: validation {verdict.word}",
         _head(verdict, contract),
         _film(clip, why_no_clip, suite.film_note),
         *own[:1],
+        further,
         _sensitivity(suite, verdict),
         _scenarios(verdict),
         engine_section(verdict),

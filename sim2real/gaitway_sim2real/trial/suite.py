@@ -75,6 +75,8 @@ class Suite:
     """Physics of the robot in the report's film."""
     film_note: str = ""
     """What the film shows, beyond a robot that follows commands."""
+    knots: Any = None
+    """Commands of failing cases that are searched for, :class:`..falsify.space.Knots`; None without a search."""
     not_tested: tuple[str, ...] = ()
     """Said in the report, so that a PASS is not read as more than it is."""
 
