@@ -19,7 +19,7 @@ from ..population.twin import Kind
 from ..population.walk import Walk
 from .intervals import mean_interval
 from .metric import Metric
-from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, quantile
+from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, difference, quantile
 from .suite import Suite
 from .suites import suite_of
 from .verdict import ScenarioResult, Verdict
@@ -29,6 +29,8 @@ MOST_TWINS = 4000
 """Enough to find :data:`.paired.POINTS` of survival if at most 11 % of the pairs are discordant."""
 SAME_MASS = 1e-3
 """Largest relative difference of the masses of one robot in two bundles."""
+FEWEST = 5
+"""Robots or runs that a row needs."""
 SURVIVAL = Metric("survival", "Survival of twins", percent=True)
 TWIN_FALLS = Metric("twin_falls", "Falls of twins", percent=True)
 
@@ -230,10 +232,11 @@ def _suite_rows(new: Verdict, old: Verdict, suite: Suite) -> Iterator[Row]:
         parts = [part for pair in shared if (part := _robots(name, *pair)) is not None]
         values = np.hstack(parts) if parts else np.zeros((2, 0))
         values = values[:, np.isfinite(values).all(0)]
-        if values.shape[1] < 2:
+        if values.shape[1] < FEWEST:
             continue
-        low, high = mean_interval(values[0] - values[1], quantile(ERROR))
-        kind = shared[0][0].samples[name].kind
+        change, z, kind = values[0] - values[1], quantile(ERROR), shared[0][0].samples[name].kind
+        counts = int((change > 0).sum()), int((change < 0).sum())
+        low, high = difference(*counts, change.size, z) if kind == "share" else mean_interval(change, z)
         where = f"{values.shape[1]:,} {'runs of scenarios' if kind == 'level' else 'robots of the suite'}"
         ours, other = values.mean(1).tolist()
         yield Row(metric=suite.table[name], where=where, new=ours, old=other, low=low, high=high)
