@@ -16,7 +16,7 @@ Protocol, fixed before the first of these policies was judged:
   after 0.6 and 1 million steps (seed 99), and unitree_rl_gym's H1 on Gaitway's model.
 
 Rows are kept in benchmarks/calibrated/, one file a policy, and the script goes on where it stopped. ``--walk`` leaves
-out the suite, which takes longer than the twins. ``--table`` only writes docs/benchmarks/calibration.md from the rows.
+out the suite, which takes longer than the twins. ``--table`` only writes docs/calibration_tables.md from the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of ``calibration.py``, from the rows in benchmarks/calibrated/: docs/benchmarks/calibration.md.
+"""The tables of ``calibration.py``, from the rows in benchmarks/calibrated/: docs/calibration_tables.md.
 
 Shares of twins survived are pooled over policies. Their intervals are from 2000 draws of trainings (a public policy is
 one of its own) with replacement, since twins of one policy, and checkpoints of one training, are not independent. The
@@ -34,7 +34,7 @@ rhoyn/teleop-walking-benchmark (144,384 runs; punches of up to 500 N, arms drive
 doctor`` 0.5.4 (three seeds) with arms at random, and with punches besides, where it reads them and moves their arms."""
 HERE = Path(__file__).parent
 ROWS = HERE / "calibrated"
-PAGE = HERE.parent / "docs/benchmarks/calibration.md"
+PAGE = HERE.parent / "docs/calibration_tables.md"
 DRAWS = 2000
 LEVEL = 0.90
 KINDS = {
@@ -176,10 +176,10 @@ def write_table() -> str:
     return text
 
 
-HEAD = """# Benchmarks: does a verdict predict?
+HEAD = """# Does a verdict predict?
 
 `python benchmarks/calibration.py --checkouts DIR` takes each policy through the suite, and lets it walk on 300 twins of
-its robot that neither training nor suite has seen. [Calibration](../calibration.md) explains protocol and result. The
+its robot that neither training nor suite has seen. [Calibration](calibration.md) explains protocol and result. The
 script writes this page, and has {done} judged policies so far, {passed} of them with PASS.
 """
 

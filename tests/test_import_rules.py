@@ -297,6 +297,7 @@ CONTRACTS = {
         "digital_twin.side",
         "digital_twin.command",
     },
+    "trial": {"population", "population.survey", "population.twin", "population.walk"},
     "diagnose": {
         "trial.scenario",
         "trial.suites",

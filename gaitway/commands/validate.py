@@ -170,8 +170,6 @@ def _compared(args: argparse.Namespace, which: Any) -> int:
     from gaitway_sim2real.trial.junit import write_junit
 
     from .. import api
-    from ..tables import make_table, show_table
-    from ..terminal import console
 
     bundle = sources.bundle_of(args.source, args.robot, which)
     gate = api.gate(
@@ -179,11 +177,21 @@ def _compared(args: argparse.Namespace, which: Any) -> int:
         video=not args.no_video,
     )  # fmt: skip
     print(gate.new.summary())
-    table = make_table("", "new", "baseline", "difference", "95 % interval", "over")
-    for row in gate.rows:
-        values = (row.metric.say(row.new), row.metric.say(row.old), row.said(row.change), row.interval)
-        table.add_row(row.metric.title, *values, row.where)
-    show_table(console(), table)
+    heads = ("", "new", "baseline", "difference", "95 % interval", "over")
+    cells = [
+        (
+            row.metric.title,
+            row.metric.say(row.new),
+            row.metric.say(row.old),
+            row.said(row.change),
+            row.interval,
+            row.where,
+        )
+        for row in gate.rows
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    for line in (heads, *cells):
+        print("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
     print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
     print(gate.power())
     print(f"{gate.word}: {'; '.join(gate.why)}")

@@ -19,7 +19,7 @@ from ..population.twin import Kind
 from ..population.walk import Walk
 from .intervals import mean_interval
 from .metric import Metric
-from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, quantile
+from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, difference, quantile
 from .suite import Suite
 from .suites import suite_of
 from .verdict import ScenarioResult, Verdict
@@ -29,6 +29,8 @@ MOST_TWINS = 4000
 """Enough to find :data:`.paired.POINTS` of survival if at most 11 % of the pairs are discordant."""
 SAME_MASS = 1e-3
 """Largest relative difference of the masses of one robot in two bundles."""
+FEWEST = 5
+"""Robots or runs that a row needs."""
 SURVIVAL = Metric("survival", "Survival of twins", percent=True)
 TWIN_FALLS = Metric("twin_falls", "Falls of twins", percent=True)
 
@@ -147,14 +149,14 @@ def rivals(new: Path, old: Path) -> tuple[Suite, Kind, Kind]:
     if suite.tour is None:
         raise UserError(f"suite {suite.version} has no tour for twins, on which policies are compared: leave out "
                         "--baseline, or give the suite a tour")  # fmt: skip
-    kinds = [Kind(bundle, contract) for bundle, contract in zip((new, old), contracts, strict=True)]
-    plants = [kind.plant for kind in kinds]
+    ours, others = (Kind(bundle, contract) for bundle, contract in zip((new, old), contracts, strict=True))
+    plants = [ours.plant, others.plant]
     masses = [plant.mass for plant in plants]
     if plants[0].model.nbody != plants[1].model.nbody or abs(masses[1] / masses[0] - 1.0) > SAME_MASS:
         bodies = [f"{plant.model.nbody - 1} bodies and {plant.mass:.2f} kg" for plant in plants]
         raise UserError(f"--baseline {old}: its robot has {bodies[1]}, and that of {new} {bodies[0]}: export both from "
                         "the same model")  # fmt: skip
-    return suite, *kinds
+    return suite, ours, others
 
 
 def _behaviour(contract: Contract) -> tuple[Any, ...]:
@@ -230,10 +232,11 @@ def _suite_rows(new: Verdict, old: Verdict, suite: Suite) -> Iterator[Row]:
         parts = [part for pair in shared if (part := _robots(name, *pair)) is not None]
         values = np.hstack(parts) if parts else np.zeros((2, 0))
         values = values[:, np.isfinite(values).all(0)]
-        if values.shape[1] < 2:
+        if values.shape[1] < FEWEST:
             continue
-        low, high = mean_interval(values[0] - values[1], quantile(ERROR))
-        kind = shared[0][0].samples[name].kind
+        change, z, kind = values[0] - values[1], quantile(ERROR), shared[0][0].samples[name].kind
+        counts = int((change > 0).sum()), int((change < 0).sum())
+        low, high = difference(*counts, change.size, z) if kind == "share" else mean_interval(change, z)
         where = f"{values.shape[1]:,} {'runs of scenarios' if kind == 'level' else 'robots of the suite'}"
         ours, other = values.mean(1).tolist()
         yield Row(metric=suite.table[name], where=where, new=ours, old=other, low=low, high=high)

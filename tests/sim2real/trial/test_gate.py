@@ -159,12 +159,13 @@ def test_survival_decides_before_tracking_and_nothing_required_may_be_lost(
 
 
 def test_robots_are_compared_one_by_one() -> None:
-    row = next(
-        r for r in judged(verdict(True, True, error=0.12), SAME, pairs()).rows if r.metric.name == "lin_vel_error"
-    )
+    gate = judged(verdict(True, True, error=0.12), SAME, pairs())
+    row = next(each for each in gate.rows if each.metric.name == "lin_vel_error")
     assert row.where == "100 robots of the suite"
     assert row.change == pytest.approx(0.02)
     assert row.high - row.low == pytest.approx(0.0, abs=1e-6), "each robot differs by the same"
+    falls = next(each for each in gate.rows if each.metric.name == "falls")
+    assert falls.low < 0.0 < falls.high, "robots of which none fell are not certainty"
     repeated = judged(verdict(True, True, robots=100), SAME, pairs())
     assert any(r.where == "100 robots of the suite" for r in repeated.rows), "repetitions of one policy are left out"
 
