@@ -28,7 +28,7 @@ from gaitway_velocity.knots import KNOTS
 from onnx import TensorProto, helper, numpy_helper
 from stand_bundle import make_stand_bundle
 
-FAINTS = 0.3
+FAINTS = 0.6
 """Sum of the base's turning rates at which the planted policy throws its legs away [rad/s]."""
 
 
@@ -40,7 +40,7 @@ def steady(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def fainting(tmp_path_factory) -> Path:
     """A bundle that stands until something turns it."""
-    bundle = make_stand_bundle(tmp_path_factory.mktemp("fainting") / "bundle", stiffness=90.0)
+    bundle = make_stand_bundle(tmp_path_factory.mktemp("fainting") / "bundle")
     model = onnx.load(bundle / "policy.onnx")
     graph, legs = model.graph, np.tile(np.array([[0.0, 1.5, -1.0]], np.float32), (1, 4))
     graph.initializer.extend([numpy_helper.from_array(np.array([[FAINTS]], np.float32), "limit"),
