@@ -47,7 +47,7 @@ KINDS = {
 }  # fmt: skip
 """Kinds of FAIL, the gravest first, by the metrics of the checks that failed; all others are of the gait."""
 MOST_USED = 100.0
-FEWEST_IN_COMMON = 8
+FEWEST_IN_COMMON = FEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,13 @@ def write_table() -> str:
     ]
     parts += _others(rows)
     report, choice = load("report", 1), load("choice", 0)
-    if len(report) > 2 and len(choice) > 2:
+    if min(len(report), len(choice)) >= FEWEST:
         parts += [*_given(report), *_scores(choice, report), *_scenarios(choice)]
+    else:
+        parts.append(
+            f"## Given the verdict\n\nNothing is said yet: each half needs {FEWEST} judged policies, and they have "
+            f"{len(report)} and {len(choice)}."
+        )
     text = "\n".join(parts) + "\n"
     PAGE.write_text(text)
     return text

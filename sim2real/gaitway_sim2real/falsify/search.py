@@ -92,7 +92,8 @@ def search(
     >>> found = search(Path("runs/walk/bundle"), Budget(seconds=600.0))
     """
     contract = Contract.load(bundle)
-    space = Space(Kind(bundle, contract), knots_of(contract))
+    knots = knots_of(contract)
+    space = Space(Kind(bundle, contract), knots)
     hunt = Hunt(space, BatchedPolicy(bundle / "policy.onnx", contract, 1), bundle, budget, seed, threads, show)
     try:
         for attempt in range(budget.runs):
