@@ -113,7 +113,7 @@ def scenario(*limits: Limit, name: str = "a", required: bool = True) -> Scenario
 
 def verdict(*results: ScenarioResult) -> Verdict:
     return Verdict(
-        suite_version="2.1", seed=0, task="t", robot="r", policy_sha256="ab" * 32, contract_sha256="cd" * 32,
+        suite_version="3.0", seed=0, task="t", robot="r", policy_sha256="ab" * 32, contract_sha256="cd" * 32,
         model="bundle", model_sha256="ef" * 32, notes=("note",), software={"mujoco": "4"}, scenarios=results,
         metrics=metrics.METRICS,
     )  # fmt: skip
