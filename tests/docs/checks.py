@@ -129,7 +129,7 @@ def resolved(args: argparse.Namespace) -> object:
         agent=args.agent or domain_of(task).usual_agent,
         preset=preset,
         overrides=[setting for setting in settings_of(order, world) if "my_rewards:" not in setting],
-        options={name: value for name, value in order.options.items() if name != "parameters"},
+        options={name: value for name, value in order.options.items() if name not in ("parameters", "against")},
         seed=args.seed,
         world=args.world,
     )
