@@ -1,8 +1,8 @@
 """The search for the smallest failing case: CMA-ES to the falls, then back towards the model.
 
-Each attempt looks for falls from commands of its own: candidates that do not fall are compared by how near they come to
-it, those that fall by their size. The smallest of them is then shrunk: disturbances are dropped, and the others scaled
-down, as long as three of four copies fall. It counts if as many of :data:`.case.COPIES` other copies do.
+Each attempt starts from candidates of its own at the ends of the bounds. Candidates that do not fall are compared by how
+near they come to it, those that fall by their size. The smallest of them is then shrunk: disturbances are dropped, and
+the others scaled down, as long as three of four copies fall. It counts if as many of :data:`.case.COPIES` others do.
 """
 
 from __future__ import annotations
