@@ -1,6 +1,6 @@
 """The search for the smallest failing case: CMA-ES to the falls, then back towards the model.
 
-Each attempt starts from candidates of its own at the ends of the bounds. Candidates that do not fall are compared by how
+Each attempt starts from candidates of its own at the ends of the bounds. Those that do not fall are compared by how
 near they come to it, those that fall by their size. The smallest of them is then shrunk: disturbances are dropped, and
 the others scaled down, as long as three of four copies fall. It counts if as many of :data:`.case.COPIES` others do.
 """
