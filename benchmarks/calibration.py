@@ -1,6 +1,6 @@
 """Does the suite's verdict predict? Policies go through the suite, and through robots that they have never seen.
 
-    python benchmarks/calibration.py --checkouts DIR [--out runs/calibration] [--only NAME ...] [--table]
+    python benchmarks/calibration.py --checkouts DIR [--out runs/calibration] [--only NAME ...] [--walk] [--table]
 
 Protocol, fixed before the first of these policies was judged:
 
@@ -15,8 +15,8 @@ Protocol, fixed before the first of these policies was judged:
 - Four policies on which the difficulty of the population was set are not among them: both of gaitway/demo, one ANYmal C
   after 0.6 and 1 million steps (seed 99), and unitree_rl_gym's H1 on Gaitway's model.
 
-Rows are kept in benchmarks/calibrated/, one file a policy, and the script goes on where it stopped. ``--table`` only
-writes docs/benchmarks/calibration.md from them.
+Rows are kept in benchmarks/calibrated/, one file a policy, and the script goes on where it stopped. ``--walk`` leaves
+out the suite, which takes longer than the twins. ``--table`` only writes docs/calibration_tables.md from the rows.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ TRAININGS: tuple[tuple[str, int], ...] = (
     ("anymal-c", 23), ("anymal-d", 23), ("go1", 21), ("g1-29dof", 21),
 )  # fmt: skip
 """Robots and seeds of own trainings, with the preset cpu until good."""
+FURTHER = ("grove-g1", "unitree_rl_mjlab-g1-phase", "unitree_cpp-go2-moe", "rl_sar-lite3-himloco")
+"""Public policies that no single command imports; their bundles are taken from OUT/bundles if they are there."""
 SHARES = {"chosen": 1.0, "half": 0.5, "quarter": 0.25}
 DEVELOPED_ON = ("unitree_rl_gym-h1-ours", "xbot")
 """Public policies that are left out: of the first the population was developed on, and the second is no velocity policy
@@ -71,13 +73,14 @@ def subjects() -> Iterator[Subject]:
         for name, policy in POLICIES.items()
         if name not in DEVELOPED_ON
     ]
+    public += [Subject(name=name, family=name) for name in FURTHER]
     trained = [
         [Subject(name=f"{robot}-{seed}-{share}", family=f"{robot}-{seed}", share=share) for share in SHARES]
         for robot, seed in TRAININGS
     ]
     for i in range(max(len(trained), len(public))):
         yield from trained[i] if i < len(trained) else ()
-        yield from public[2 * i : 2 * i + 2]
+        yield from public[3 * i : 3 * i + 3]
 
 
 def main() -> None:
@@ -86,6 +89,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/calibration"), help="folder of trainings and bundles")
     parser.add_argument("--only", nargs="*", help="names of policies, or of trainings")
     parser.add_argument("--no-training", action="store_true", help="leave out trainings that are not done")
+    parser.add_argument("--walk", action="store_true", help="the twins alone")
     parser.add_argument("--table", action="store_true", help="only write the table from the rows that are there")
     options = parser.parse_args()
     for subject in () if options.table else subjects():
@@ -93,7 +97,7 @@ def main() -> None:
             continue
         path = ROWS / f"{subject.name}.json"
         row = json.loads(path.read_text()) if path.exists() else {}
-        if {"walk", "verdict"} <= row.keys():
+        if {"walk", *(() if options.walk else ("verdict",))} <= row.keys():
             continue
         bundle = bundle_of(subject, options)
         if isinstance(bundle, str):
@@ -103,6 +107,8 @@ def main() -> None:
         if "walk" not in row:
             row |= {"robot": robot_of(bundle), "walk": walked(bundle)}
             keep(path, row)
+        if options.walk:
+            continue
         if "verdict" not in row:
             row["verdict"] = judged(bundle, options.out / "reports" / subject.name)
             keep(path, row)
@@ -114,7 +120,7 @@ def main() -> None:
 
 def keep(path: Path, row: dict[str, Any]) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(row, indent=1) + "\n")
+    path.write_text(json.dumps(row, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
 def gaitway(*words: object) -> subprocess.CompletedProcess[str]:
@@ -127,6 +133,8 @@ def bundle_of(subject: Subject, options: argparse.Namespace) -> Path | str:
     if (bundle / "contract.yaml").exists():
         return bundle
     if not subject.share:
+        if not subject.source:
+            return f"{bundle} is not there"
         if options.checkouts is None or not (options.checkouts / subject.source).exists():
             return f"{subject.source} is not there"
         model = ["--model", options.checkouts / subject.model] if subject.model else []
@@ -167,20 +175,12 @@ def robot_of(bundle: Path) -> str:
 
 def walked(bundle: Path) -> dict[str, Any]:
     """The 300 twins of a policy's robot: who survived, and why others fell."""
-    from gaitway_onboard.bundle.contract import Contract
-    from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
     from gaitway_sim2real.population import population
-    from gaitway_sim2real.population.twin import Kind
-    from gaitway_sim2real.population.walk import walk
-    from gaitway_velocity.tour import progress, survived, tour
+    from gaitway_sim2real.population.survey import survey
+    from gaitway_velocity.tour import TOURS, progress, survived
 
-    contract, began = Contract.load(bundle), time.process_time()
-    kind = Kind(bundle, contract)
-    twins = [population.twin(kind, number) for number in range(population.TWINS)]
-    tours = [tour(contract, kind.plant.stand_height, number, population.SEED) for number in range(population.TWINS)]
-    command = np.stack([each.command for each in tours], 1)
-    policy = BatchedPolicy(bundle / "policy.onnx", contract, len(twins))
-    found = walk(kind, policy, twins, command, [each.blows for each in tours], (population.SEED,), threads=0)
+    began = time.process_time()
+    found = survey(bundle, TOURS, range(population.TWINS))
     gone = progress(found)
     return {
         "population": population.VERSION,

@@ -3,9 +3,10 @@
     python benchmarks/import_runners.py --checkouts DIR [--only booster_gym ...] [--steps 240]
 
 DIR holds checkouts by their repositories' names: mujoco_playground, booster_gym, humanoid-gym, unitree_rl_gym,
-holosoma. Their runners are executed as they are, with their simulators, viewers and SDKs replaced by stand-ins that
-give both sides the same states; they load TorchScript with torch.jit.load, which runs code of the archive. So point
-this only at checkouts that you trust. Commands change every second, and rest in between.
+holosoma, FALCON, ASAP, OpenHomie, OpenWBT, legged_rl_lab. Their runners are executed as they are, with their
+simulators, viewers and SDKs replaced by stand-ins that give both sides the same states; they load TorchScript with
+torch.jit.load, which runs code of the archive. So point this only at checkouts that you trust. Commands change every
+second, and rest in between.
 """
 
 from __future__ import annotations
@@ -365,10 +366,266 @@ def holosoma(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ..
     return steps
 
 
+# --------------------------------------------------------------------------------------------------- FALCON and ASAP
+
+
+class Anything:
+    """Stand-in for a device, its driver or a logger: every attribute and every call is one again."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return Anything()
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return Anything()
+
+
+UNITREE = {
+    name: {"ChannelFactoryInitialize": Anything(), "ChannelPublisher": Anything, "ChannelSubscriber": Anything,
+           "WirelessController_": Anything, "LowState_": Anything, "CRC": Anything}
+    for name in ("unitree_sdk2py", "unitree_sdk2py__core", "unitree_sdk2py__core__channel", "unitree_sdk2py__utils",
+                 "unitree_sdk2py__utils__crc", "unitree_sdk2py__idl", "unitree_sdk2py__idl__unitree_go",
+                 "unitree_sdk2py__idl__unitree_hg", "unitree_sdk2py__idl__unitree_go__msg",
+                 "unitree_sdk2py__idl__unitree_hg__msg")
+}  # fmt: skip
+for _kind in ("go", "hg"):
+    UNITREE[f"unitree_sdk2py__idl__unitree_{_kind}__msg__dds_"] = UNITREE["unitree_sdk2py"]
+
+
+def state_row(signals: Signals, k: int, order: list[int]) -> Array:
+    """Position, attitude, joints, velocity, turn rate and joint velocities of step ``k``, as HumanoidVerse has them."""
+    q, qd, quat, gyro, _ = sensors(signals, k)
+    return np.concatenate((np.zeros(3), quat, q[order], np.zeros(3), gyro, qd[order]))[None]
+
+
+def falcon(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``sim2real/rl_policy/dec_loco/dec_loco.py``: policy_action, walking unless the command is zero."""
+    import yaml
+
+    now: dict[str, Any] = {"time": 0.0}
+    sender = types.SimpleNamespace(send_command=lambda q, *_: now.update(target=q.copy()))
+    state = types.SimpleNamespace(robot_state_data=None)
+    root = checkout / "sim2real"
+    packages = {
+        name: {"__path__": [str(root.joinpath(*name.split("__")[1:]))]}
+        for name in ("sim2real", "sim2real__rl_policy", "sim2real__rl_policy__dec_loco", "sim2real__utils")
+    }
+    comm = {"create_state_processor": lambda _: state, "create_command_sender": lambda _: sender}
+    steps: Steps = []
+    with modules(
+        **packages, **UNITREE, sim2real__utils__comm=comm, loguru={"logger": Anything()},
+        loop_rate_limiters={"RateLimiter": Anything}, sshkeyboard={"listen_keyboard": Anything()},
+        termcolor={"colored": lambda text, _: text},
+    ):  # fmt: skip
+        config = yaml.safe_load((root / "config/g1/g1_29dof.yaml").read_text())
+        module = importlib.import_module("sim2real.rl_policy.dec_loco.dec_loco")
+        policy = module.DecLocomotionPolicy(config, str(checkout / case.policy))
+        policy.use_policy_action = True
+        order = [joints.index(name) for name in d.joints]
+        with mock.patch("time.perf_counter", lambda: now["time"]):
+            for k in range(len(signals["gyro"])):
+                now["time"] = k * d.control_dt
+                command = sensors(signals, k)[-1]
+                state.robot_state_data = state_row(signals, k, order)
+                policy.lin_vel_command, policy.ang_vel_command = command[None, :2].copy(), command[None, 2:].copy()
+                policy.stand_command = np.array([[int(command.any())]])
+                policy.policy_action()
+                targets = dict(zip(d.joints, now["target"].tolist(), strict=True))
+                steps.append((policy.obs_buf_dict["actor_obs"][0].copy(), targets))
+    return steps
+
+
+def asap(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``sim2real/rl_policy/deepmimic_dec_loco_height.py``: rl_inference, with the arms at the default pose."""
+    import yaml
+
+    now: dict[str, Any] = {"time": 0}
+    root = checkout / "sim2real"
+    clock = types.SimpleNamespace(now=lambda: types.SimpleNamespace(nanoseconds=now["time"]))
+    node = types.SimpleNamespace(get_clock=lambda: clock, create_rate=lambda _: None, get_logger=Anything())
+    state = types.SimpleNamespace(_prepare_low_state=lambda: now["state"])
+    sender = types.SimpleNamespace(send_command=lambda q, *_: now.update(target=q.copy()))
+    packages = {
+        name: {"__path__": [str(root.joinpath(*name.split("__")[1:]))]} for name in ("sim2real", "sim2real__utils")
+    }
+    steps: Steps = []
+    with modules(
+        **packages, **UNITREE, rclpy={}, rclpy__node={"Node": Anything}, pygame={}, std_msgs={}, nav_msgs={},
+        std_msgs__msg={"Float64MultiArray": Anything}, nav_msgs__msg={"Odometry": Anything},
+        scipy={}, scipy__spatial={}, scipy__spatial__transform={"Rotation": Anything}, loguru={"logger": Anything()},
+        sshkeyboard={"listen_keyboard": Anything()}, termcolor={"colored": lambda text, _: text},
+        sim2real__utils__key_cmd={"KeyboardPolicy": Anything},
+        sim2real__utils__state_processor={"StateProcessor": lambda _: state},
+        sim2real__utils__command_sender={"CommandSender": lambda _: sender},
+    ), mock.patch.object(sys, "path", [str(root / "rl_policy"), *sys.path]):  # fmt: skip
+        config = yaml.safe_load((root / "config/g1_29dof_hist.yaml").read_text())
+        for name in ("base_policy", "deepmimic_dec_loco", "deepmimic_dec_loco_height"):
+            sys.modules.pop(name, None)
+        kind = importlib.import_module("deepmimic_dec_loco_height").MotionTrackingDecLocoHeightPolicy
+        with mock.patch.object(kind, "setup_mimic_policies", lambda _: None):
+            policy = kind(config, node, str(checkout / case.policy), None, False)
+        policy.use_policy_action = True
+        policy.ref_upper_dof_pos[:] = 0.0
+        network, order = policy.policy_locomotion, [joints.index(name) for name in d.joints]
+        policy.policy_locomotion = lambda seen: network(now.setdefault("seen", seen))
+        for k in range(len(signals["gyro"])):
+            now["time"] = round(k * d.control_dt * 1e9)
+            command = sensors(signals, k)[-1]
+            now["state"] = state_row(signals, k, order)
+            policy.lin_vel_command, policy.ang_vel_command = command[None, :2].copy(), command[None, 2:].copy()
+            policy.stand_command = np.array([[int(command.any())]])
+            now.pop("seen", None)
+            policy.rl_inference()
+            steps.append((now["seen"][0].copy(), dict(zip(d.joints, now["target"].tolist(), strict=True))))
+    return steps
+
+
+# -------------------------------------------------------------------------------------------------------- OpenHomie
+
+
+def openhomie(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``g1_gym_deploy/envs``: LCMAgent in its HistoryWrapper, on the CPU."""
+    root = checkout / "HomieDeploy/g1_gym_deploy"
+    now: dict[str, Any] = {}
+    named = [joint if joint in joints else None for joint in d.joints]
+    order = [joints.index(str(joint)) for joint in named]
+    lc = types.SimpleNamespace(publish=lambda *_: None)
+    message = {"pd_tau_targets_lcmt": Anything, "arm_action_lcmt": Anything, "body_record_lcmt": Anything}
+    stands = {
+        "lcm": {"LCM": lambda _: lc},
+        "utils": {}, "utils__cheetah_state_estimator": {"StateEstimator": Anything},
+        "utils__command_profile": {"RCControllerProfile": Anything},
+        "lcm_types": {}, "lcm_types__pd_tau_targets_lcmt": message, "lcm_types__arm_action_lcmt": message,
+        "lcm_types__body_record_lcmt": message,
+    }  # fmt: skip
+    estimator = types.SimpleNamespace(
+        joint_idxs=[],
+        get_gravity_vector=lambda: matrix(now["quat"]).T @ [0.0, 0.0, -1.0],
+        get_dof_pos=lambda: now["q"][order],
+        get_dof_vel=lambda: now["qd"][order],
+        get_body_angular_vel=lambda: now["gyro"],
+    )
+    profile = types.SimpleNamespace(get_command=lambda _: np.append(now["command"], 0.74))
+    steps: Steps = []
+    with modules(**stands), mock.patch.object(np, "float", float, create=True):
+        space: dict[str, Any] = {"__name__": "envs", "print": lambda *_: None}
+        for file in ("lcm_agent.py", "history_wrapper.py"):
+            text = (root / "envs" / file).read_text().replace("cuda:0", "cpu")
+            exec(compile(text, file, "exec"), space)
+        env = space["HistoryWrapper"](space["LCMAgent"](estimator, profile))
+        agent = env.env
+        session = open_graph((checkout / case.policy).read_bytes(), checkout / case.policy, own=True)
+        for k in range(len(signals["gyro"])):
+            now.update(zip(("q", "qd", "quat", "gyro", "command"), sensors(signals, k), strict=True))
+            seen = env.get_obs()["obs_history"].numpy()
+            action = session.run(None, {session.get_inputs()[0].name: seen})[0]
+            agent.actions = torch.clip(torch.from_numpy(action), -100.0, 100.0)
+            agent.publish_action(agent.actions)
+            targets = dict(zip(d.action.joints, agent.joint_pos_target[:12].tolist(), strict=True))
+            steps.append((seen[0].copy(), targets))
+    return steps
+
+
+# ---------------------------------------------------------------------------------------------------- legged_rl_lab
+
+
+def legged_rl_lab(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``g1_python/sim2sim_walk.py``: run of its controller, whose calls of mj_step take the states."""
+    root = checkout / "deploy/g1_deploy"
+    now: dict[str, Any] = {}
+    steps: Steps = []
+    names: list[str] = []
+    calls = 0
+
+    def mj_step(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 1 and (calls - 1) % 4 == 0:
+            q, qd, quat, gyro, command = sensors(signals, len(steps))
+            order = [joints.index(name) for name in names]
+            data.qpos[3:7], data.qpos[7:], data.qvel[3:6], data.qvel[6:] = quat, q[order], gyro, qd[order]
+            now["command"] = command
+
+    def named(name: str) -> Any:
+        if name.endswith("_joint") and name not in names:
+            names.append(name)
+        return types.SimpleNamespace(id=names.index(name.removesuffix("_joint") + "_joint"))
+
+    size = len(d.joints)
+    data = types.SimpleNamespace(
+        qpos=np.zeros(7 + size), qvel=np.zeros(6 + size), ctrl=np.zeros(size), xfrc_applied=np.zeros((1, 6)), time=0.0
+    )
+    model = types.SimpleNamespace(
+        joint=named, actuator=named, jnt_qposadr=range(7, 7 + size), jnt_dofadr=range(6, 6 + size),
+        opt=types.SimpleNamespace(timestep=0.0),
+    )  # fmt: skip
+    simulator = {
+        "MjModel": types.SimpleNamespace(from_xml_path=lambda _: model),
+        "MjData": lambda _: data,
+        "mj_step": mj_step,
+        "mjv_applyPerturbForce": lambda *_: None,
+    }
+
+    @contextmanager
+    def launch_passive(*_: Any) -> Iterator[Any]:
+        def sync() -> None:
+            if seen := now.pop("seen", None):
+                steps.append((seen[0], dict(zip(names, controller.target_qpos_mj.tolist(), strict=True))))
+                if len(steps) == len(signals["gyro"]):
+                    raise Done
+
+        camera = types.SimpleNamespace(lookat=np.zeros(3))
+        yield types.SimpleNamespace(is_running=lambda: True, sync=sync, cam=camera, perturb=None)
+
+    pad = types.SimpleNamespace(exit_requested=False, active_policy=0, get_velocity=lambda: now["command"])
+    clock = {"time": lambda: 0.0, "sleep": lambda _: None}
+    with modules(
+        mujoco=simulator, mujoco__viewer={"launch_passive": launch_passive}, time=clock,
+        joystick={"create_gamepad_controller": None},
+    ):  # fmt: skip
+        space = runpy.run_path(str(root / "g1_python/sim2sim_walk.py"))
+        controller = space["Sim2SimController"](str(root / "config/g1_walk.yaml"), Path(case.policy).name)
+        session = controller.ort_session
+        controller.ort_session = types.SimpleNamespace(
+            run=lambda outputs, feed: (now.update(seen=[v[0] for v in feed.values()]), session.run(outputs, feed))[1]
+        )
+        with suppress(Done):
+            controller.run(pad)
+    return steps
+
+
+# ---------------------------------------------------------------------------------------------------------- OpenWBT
+
+
+def openwbt(checkout: Path, case: Case, signals: Signals, joints: tuple[str, ...], d: Description) -> Steps:
+    """``deploy/helpers``: LocoLowLevelPolicy and its gait planner, as Controller_loco calls them."""
+    packages = {
+        name: {"__path__": [str(checkout.joinpath(*name.split("__")))]} for name in ("deploy", "deploy__helpers")
+    }
+    steps: Steps = []
+    order = [joints.index(name) for name in d.joints]
+    with modules(**packages, **UNITREE):
+        config = importlib.import_module("deploy.config").Config(str(checkout / "deploy/configs/g1_loco.yaml"))
+        config.policy_path = str(checkout / case.policy)
+        policy = importlib.import_module("deploy.helpers.policy_unified").LocoLowLevelPolicy(config)
+        for k in range(len(signals["gyro"])):
+            q, qd, quat, gyro, command = sensors(signals, k)
+            gravity = matrix(quat).T @ [0.0, 0.0, -1.0]
+            policy.gait_planner.update_gait_phase(not command.any())
+            seen, _, targets = policy.inference(command, gravity, gyro, q[order], qd[order])
+            steps.append((seen[0].copy(), dict(zip(d.joints, targets.tolist(), strict=True))))
+    return steps
+
+
 # ------------------------------------------------------------------------------------------------------- comparison
 
 PLAY = "mujoco_playground/experimental/sim2sim/onnx/{}_policy.onnx"
 SCENE = "mujoco_playground/_src/locomotion/{}/xmls/scene_mjx_feetonly_flat_terrain.xml"
+ASAP = (
+    "sim2real/models/dec_loco/20250109_231507-noDR_rand_history_loco_stand_height_noise-decoupled_locomotion-g1_29dof/"
+    "model_6600.onnx"
+)
 LOCO = "src/holosoma_inference/holosoma_inference/models/loco/{}/{}.onnx"
 CASES = (
     *(Case("mujoco_playground", PLAY.format(name), SCENE.format(folder), playground, name)
@@ -381,6 +638,11 @@ CASES = (
       for name in ("g1", "h1")),
     *(Case("holosoma", LOCO.format("g1_29dof", f"{kind}_g1_29dof"), None, holosoma, "g1_29dof")
       for kind in ("ppo", "fastsac")),
+    Case("FALCON", "sim2real/models/dec_loco/g1_29dof.onnx", None, falcon),
+    Case("ASAP", ASAP, None, asap),
+    Case("OpenHomie", "HomieDeploy/deploy.onnx", None, openhomie),
+    Case("OpenWBT", "ckpts/loco.onnx", None, openwbt),
+    Case("legged_rl_lab", "deploy/g1_deploy/exported_policy/g1_flat_1.onnx", None, legged_rl_lab),
 )  # fmt: skip
 
 
@@ -406,15 +668,16 @@ def ours(policy: DescribedPolicy, signals: Signals) -> Steps:
 def spans(d: Description) -> dict[str, list[int]]:
     """Places of each term in the observation."""
     places: dict[str, list[int]] = {}
-    frames, start = len(d.history.ages), 0
+    start = 0
     for term in d.observation:
-        width = d.width(term)
+        width, frames = d.width(term), len(d.ages(term))
         if d.history.by == "step":
             at = [f * d.frame_dim + start + i for f in range(frames) for i in range(width)]
+            start += width
         else:
-            at = [start * frames + i for i in range(width * frames)]
+            at = [start + i for i in range(width * frames)]
+            start += width * frames
         places.setdefault(term.term, []).extend(at)
-        start += width
     return places
 
 
@@ -444,7 +707,7 @@ def compare(case: Case, checkouts: Path, steps: int) -> bool:
     gaps = np.abs(seen[0] - seen[1])
     if actions := spans(d).get("last_action"):
         raw = float(gaps[:, actions].max())
-        gaps[:, actions] *= np.tile(d.action.scale, len(d.history.ages))
+        gaps[:, actions] *= np.tile(d.action.scale, len(actions) // len(d.action.scale))
     gap = gaps.max(0)
     shown = {term: float(gap[places].max()) for term, places in spans(d).items()}
     moved = [name for name in d.joints if name in theirs[0][1]]

@@ -56,6 +56,7 @@ G1, GYM = "G1", "unitree_rl_gym/resources/robots"
 HOLOSOMA = "holosoma/src/holosoma_inference/holosoma_inference/models/loco"
 T1 = "holosoma/src/holosoma/holosoma/data/robots/t1/t1_29dof.xml"
 PLAYGROUND = "mujoco_playground/mujoco_playground/experimental/sim2sim/onnx"
+ASAP = "20250109_231507-noDR_rand_history_loco_stand_height_noise-decoupled_locomotion-g1_29dof"
 XMLS = "mujoco_playground/mujoco_playground/_src/locomotion"
 POLICIES = {
     "unitree_rl_lab-g1": Policy(robot=G1, source="unitree_rl_lab/deploy/robots/g1/config/policy/velocity/v0"),
@@ -64,6 +65,11 @@ POLICIES = {
     "holosoma-g1-fastsac": Policy(robot=G1, source=f"{HOLOSOMA}/g1_29dof/fastsac_g1_29dof.onnx"),
     "rl_sar-g1": Policy(robot=G1, source="rl_sar/policy/g1/robomimic/locomotion"),
     "unitree_rl_gym-g1-held": Policy(robot=G1, source="unitree_rl_gym/deploy/deploy_mujoco/configs/g1.yaml"),
+    "falcon-g1": Policy(robot=G1, source="FALCON/sim2real/models/dec_loco/g1_29dof.onnx"),
+    "asap-g1": Policy(robot=G1, source=f"ASAP/sim2real/models/dec_loco/{ASAP}/model_6600.onnx"),
+    "openhomie-g1": Policy(robot=G1, source="OpenHomie/HomieDeploy/deploy.onnx"),
+    "openwbt-g1": Policy(robot=G1, source="OpenWBT/ckpts/loco.onnx"),
+    "legged_rl_lab-g1": Policy(robot=G1, source="legged_rl_lab/deploy/g1_deploy/exported_policy/g1_flat_1.onnx"),
     "unitree_rl_gym-h1": Policy(
         robot="H1", source="unitree_rl_gym/deploy/deploy_mujoco/configs/h1.yaml", model=f"{GYM}/h1/h1.xml"
     ),

@@ -23,6 +23,7 @@ OFFERED = {
     "load_run": "gaitway.api",
     "evaluate": "gaitway.api",
     "export": "gaitway.api",
+    "gate": "gaitway.api",
     "validate": "gaitway.api",
     "validate_all": "gaitway.api",
     "play": "gaitway.api",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from .api import evaluate as evaluate
     from .api import export as export
+    from .api import gate as gate
     from .api import load_run as load_run
     from .api import make_vec as make_vec
     from .api import play as play

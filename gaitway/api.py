@@ -30,6 +30,7 @@ from .terminal import in_notebook
 
 if TYPE_CHECKING:
     from gaitway_sim2real.trial import Verdict
+    from gaitway_sim2real.trial.gate import Gate
     from gaitway_tasks.ground import Ground
 
     from .runs.choice import Which
@@ -226,6 +227,56 @@ def validate(
     if not quiet:
         print(*lines, sep="\n", end="\n" * bool(lines))
     return verdict
+
+
+def gate(
+    source: Run | Bundle | Place,
+    baseline: Run | Bundle | Place,
+    *,
+    checkpoint: Which = None,
+    twins: int | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    report: Place | None = None,
+    video: bool = True,
+    quiet: bool = False,
+) -> Gate:
+    """Comparison of a policy with a ``baseline`` of the same robot: "better", "worse" or "no difference shown".
+
+    Both go through the suite, and walk the same twins of their robot, ``twins`` at most (4000). ``source`` is validated
+    as by :func:`validate`, with the same arguments; nothing is written about the baseline.
+
+    Raises :class:`gaitway.UserError` for policies that cannot be compared.
+
+    >>> gate = gaitway.gate("runs/walk", "released/bundle")
+    >>> gate.word, gate.why, gate.power()
+    """
+    require("validate", MUJOCO)
+    from gaitway_onboard.bundle.reading import one_reading
+    from gaitway_sim2real.trial import gate as rules
+    from gaitway_sim2real.trial import validate_bundle
+
+    from .training.progress import Scenarios
+
+    bundle, other = sources.bundle_of(Path(source), None, checkpoint), sources.bundle_of(Path(baseline))
+    suite, *kinds = rules.rivals(bundle, other)
+    assert suite.tour is not None
+    most = rules.MOST_TWINS if twins is None else twins
+    new = validate(bundle, seed=seed, seeds=seeds, report=report, video=video, quiet=quiet)
+    with one_reading(bundle) as mine, one_reading(other) as theirs, nullcontext() if quiet else Scenarios() as said:
+
+        def show(done: int, total: int, title: str, left: float | None = None) -> None:
+            if said is not None:
+                said.show(done, total, title if title == "Done" else f"baseline: {title}", left)
+
+        def walked(pairs: int) -> None:
+            if said is not None:
+                said.show(pairs, most, "pairs of twins", None)
+
+        old = validate_bundle(theirs, seed=seed, seeds=seeds, progress=show, processes=0)
+        survived, fell = rules.walked(mine, theirs, suite.tour, kinds, seed=seed, most=most, progress=walked)
+        show(survived.count, survived.count, "Done")
+    return rules.decide(new, old, suite, survived, fell)
 
 
 def _check_falsify(bundle: Path, model: Place | None) -> None:

@@ -23,7 +23,8 @@ Games and classic control, with a comparison of agents:
 """
 
 # Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
-# is wrong; 70 a bug, with its traceback; 129, 130, 138 and 143 stopped by SIGHUP, Ctrl-C, SIGUSR1 and SIGTERM.
+# is wrong; 3 something differs and no cause explains it (diagnose --flight); 70 a bug, with its traceback; 129, 130,
+# 138 and 143 stopped by SIGHUP, Ctrl-C, SIGUSR1 and SIGTERM.
 
 from __future__ import annotations
 

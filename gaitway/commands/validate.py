@@ -26,6 +26,13 @@ bundle, in bundle/ in its folder or NAME-bundle/ beside its file. Read its notes
 --checkpoint validates another policy of a run than its last. Several of them, or 'all', are compared in a table; each
 gets its bundle and its report, without a video, in validated/ in the run, whose own bundle stays as it is.
 
+--baseline OLD says whether the policy is better or worse than another one of the same robot, a run or a bundle. Both go
+through the suite and walk the same twins: robots that differ from the model as real ones do. The word is better, worse
+or no difference shown, and a table has the differences with 95 % intervals (docs/gate.md). Twins are walked until a
+difference of 2 points of survival would be found with 95 % certainty, at most --twins of them.
+
+--junit writes a test case for each required scenario, and one for --baseline, as GitHub and GitLab read them.
+
 --sign KEY signs every file and the verdict of a bundle that passed, for 'gaitway deploy --trust KEY.pub'. KEY is an
 Ed25519 key, made by 'ssh-keygen -t ed25519', or a PEM file.
 
@@ -34,7 +41,7 @@ sensors, within declared bounds. It takes 10 minutes, or as many as are given; C
 The verdict stays as it is. The case is a file in falsified/ beside the report, which 'gaitway run --case' repeats.
 
 The exit code is 0 if the verdict is PASS (of several checkpoints: if any passes), 1 if it is FAIL, 2 for a bundle or
-model that cannot be used.
+model that cannot be used. With --baseline it is 1 if the policy is worse, and 0 otherwise, also after a FAIL.
 
 examples:
   gaitway validate runs/walk
@@ -43,6 +50,7 @@ examples:
   gaitway validate runs/walk --rough
   gaitway validate runs/walk --checkpoint best
   gaitway validate runs/walk --checkpoint all
+  gaitway validate runs/walk --baseline released/bundle --junit gate.xml
   gaitway validate runs/walk --engine physx --isaaclab-python ~/isaaclab/bin/python
   gaitway validate runs/walk/bundle --falsify
   gaitway validate runs/walk/bundle --sign ~/.ssh/id_ed25519
@@ -53,6 +61,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +105,9 @@ def add_options(parser: options.Parser) -> None:
         options.whole(1, 100),
         default=1,
     )
+    parser.option("--baseline OLD", "run or bundle to compare with", Path)
+    parser.option("--twins N", "most twins for --baseline (default 4000)", options.whole(1, 100_000))
+    parser.option("--junit FILE", "also write the result as JUnit XML", Path)
     parser.option(
         "--falsify MINUTES",
         "then search for the smallest failing case (default 10 minutes); give it after the bundle",
@@ -118,14 +130,23 @@ def run(args: argparse.Namespace) -> int:
 
     if len(args.checkpoint) > 1 or ALL in args.checkpoint:
         return _several(args, others)
-    if args.json is not None:
-        make_folder(args.json.absolute().parent)
+    for file in (args.json, args.junit):
+        if file is not None:
+            make_folder(file.absolute().parent)
     which = sources.settled(args.source, next(iter(args.checkpoint), None))
+    if args.baseline is not None:
+        return _compared(args, which)
+    if args.twins is not None:
+        raise UserError(f"--twins {args.twins}: twins are walked with --baseline only: name one, or leave it out")
     bundle = sources.bundle_of(args.source, args.robot, which)
 
     def told(bundle: Path, judged: Path, verdict: Verdict) -> None:
         if args.json is not None:
             verdict.save(args.json)
+        if args.junit is not None:
+            from gaitway_sim2real.trial.junit import write_junit
+
+            write_junit(args.junit, verdict)
         print(verdict.summary())
         if args.model is None and (run := api.run_of(bundle)) is not None:
             print(f"  policies of this run that were judged: {policies_judged(run)}")
@@ -140,13 +161,54 @@ def run(args: argparse.Namespace) -> int:
     return 0 if verdict.passed else 1
 
 
+def _compared(args: argparse.Namespace, which: Any) -> int:
+    """Compare with a baseline, and print the differences and the word."""
+    for name in ("model", "engine", "rough", "falsify", "sign"):
+        if getattr(args, name):
+            raise UserError(f"--{name} is not for a comparison: leave it out, or validate without --baseline")
+    from gaitway_files.writing import write_text
+    from gaitway_sim2real.trial.junit import write_junit
+
+    from .. import api
+
+    bundle = sources.bundle_of(args.source, args.robot, which)
+    gate = api.gate(
+        bundle, args.baseline, twins=args.twins, seed=args.seed, seeds=args.seeds, report=args.report,
+        video=not args.no_video,
+    )  # fmt: skip
+    print(gate.new.summary())
+    heads = ("", "new", "baseline", "difference", "95 % interval", "over")
+    cells = [
+        (
+            row.metric.title,
+            row.metric.say(row.new),
+            row.metric.say(row.old),
+            row.said(row.change),
+            row.interval,
+            row.where,
+        )
+        for row in gate.rows
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    for line in (heads, *cells):
+        print("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    print(f"report: {_short((args.report or api.report_folder(bundle)) / 'report.html')}")
+    print(gate.power())
+    print(f"{gate.word}: {'; '.join(gate.why)}")
+    if args.json is not None:
+        write_text(args.json, json.dumps(gate.to_dict(), indent=1, allow_nan=False) + "\n")
+    if args.junit is not None:
+        write_junit(args.junit, gate.new, gate)
+    return 0 if gate.passed else 1
+
+
 def _checkpoint(text: str) -> int | str:
     return ALL if text == ALL else common.checkpoint(text)
 
 
 def _several(args: argparse.Namespace, others: list[Any]) -> int:
     """Validate several checkpoints of a run, and print a table of their verdicts."""
-    alone = ("robot", "json", "report", "sign", "falsify")
+    alone = ("robot", "json", "report", "sign", "baseline", "twins", "junit", "falsify")
     if given := [name for name in alone if getattr(args, name) is not None]:
         raise UserError(f"--{given[0]} is for one checkpoint: leave it out, or name one")
     sources.refuse_checkpoint(args.source, args.checkpoint[0])

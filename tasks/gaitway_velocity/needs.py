@@ -12,8 +12,10 @@ from gaitway_sim2real.trial.needs import Need
 from .command_classes import AHEAD_SPEED, CLASSES, SLOWEST, has_class
 
 VELOCITY, ZERO, FULL, STRAIGHT = "velocity command", "zero command", "full speed", "straight command"
-AHEAD = "straight ahead"
+AHEAD, BOTH_WAYS = "straight ahead", "both ways"
 TWO_FEET, OTHER_FEET, FOOT_PAIRS = "two feet", "feet other than two", "left and right feet"
+SMALL = tuple(f"small {name}" for name in ("vx", "vy", "yaw rate"))
+"""Of each number of the command: it can be 0 and reaches :data:`SLOWEST` to one side or the other."""
 SOLES, ARMS, HANDS = "soles", "arms", "hands"
 
 
@@ -56,6 +58,13 @@ def _none(ends: np.ndarray) -> bool:
     return bool(ends[0] <= 0.0 <= ends[1])
 
 
+def _small(name: str, axis: int) -> Need:
+    return Need(
+        lambda s: _none(s.ranges[axis]) and bool(np.abs(s.ranges[axis]).max() >= SLOWEST),
+        f"the range of {name.removeprefix('small ')} does not hold 0 and {SLOWEST:g}",
+    )
+
+
 def _straight(subject: Subject) -> bool:
     names = (name for name, kind in CLASSES.items() if not any(kind.yaw))
     return _none(subject.ranges[2]) and any(has_class(name, subject.ranges) for name in names)
@@ -72,6 +81,11 @@ NEEDS: dict[str, Need] = {
         lambda s: s.ranges[0, 0] <= AHEAD_SPEED <= s.ranges[0, 1] and _none(s.ranges[1]) and _none(s.ranges[2]),
         f"it cannot be told to go straight ahead at {AHEAD_SPEED:g} m/s",
     ),
+    BOTH_WAYS: Need(
+        lambda s: bool((s.ranges[:, 0] <= -SLOWEST / 2).all() and (s.ranges[:, 1] >= SLOWEST / 2).all()),
+        f"not every command range reaches {SLOWEST / 2:g} both ways",
+    ),
+    **{name: _small(name, axis) for axis, name in enumerate(SMALL)},
     TWO_FEET: Need(lambda s: s.feet == 2, "the robot has not two feet"),
     OTHER_FEET: Need(lambda s: s.feet != 2, "the robot has two feet"),
     FOOT_PAIRS: Need(lambda s: s.pairs, "its feet are not in pairs of left and right"),

@@ -31,10 +31,12 @@ from .limits import (
     YAW,
 )
 from .needs import VELOCITY
+from .small_commands import SMALL_COMMANDS
 from .variants import VARIANTS
 
-SUITE_VERSION = "2.2"
-"""2.2: robots with two feet must lift them by 0.02 L in place of 0.06 L, a foot of theirs drags below 0.007 L in place
+SUITE_VERSION = "3.0"
+"""3.0: responses to small commands, and a tour of waypoints with them. All other scenarios are those of 2.2.
+2.2: robots with two feet must lift them by 0.02 L in place of 0.06 L, a foot of theirs drags below 0.007 L in place
 of 0.02 L, and they may sway: linear errors of 0.20 in place of 0.15 m/s. Policies without commands are judged on
 standing. Other robots have the limits and the numbers of 2.1."""
 ROBOTS_1, ROBOTS_5 = 272, 56
@@ -158,6 +160,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         limits=(Limit(metric="pushes_survived", value=0.95, at_least=True),),
     ),
     *VARIANTS,
+    *SMALL_COMMANDS,
     Scenario(
         name="sensor_noise",
         title="Sensor noise",

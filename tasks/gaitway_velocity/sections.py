@@ -19,6 +19,7 @@ from .command_classes import CLASSES
 from .ground_section import ground_section
 from .metrics import GAIT, METRICS
 from .showcase import Showcase
+from .small_section import small_section
 
 OWN = "own_velocity_error"
 TRACKING = (
@@ -36,6 +37,7 @@ def sections(verdict: Verdict, evidence: Evidence, contract: Contract, climbs: M
         _gait(verdict, evidence, contract),
         ground_section(verdict, climbs),
         _tracking(evidence, contract, verdict),
+        small_section(verdict, evidence),
         _own_velocity(verdict),
     ]
 
@@ -82,7 +84,7 @@ def _tracking(evidence: Evidence, contract: Contract, verdict: Verdict) -> Secti
     limits = {c.metric.name: c.limit for r in verdict.scenarios if r.name == "command_grid" for c in r.checks}
     shown = evidence.showcase
     drawn = [plots.velocity_plots(shown)] if isinstance(shown, Showcase) else []
-    maps = [] if evidence.own is None else plots.error_maps(evidence.own, contract, limits)
+    maps = plots.error_maps(evidence.own["grid"], contract, limits) if "grid" in evidence.own else []
     return Section("Following commands", *drawn, *maps)
 
 

@@ -27,8 +27,11 @@ from .knots import KNOTS
 from .limits import CORNERS
 from .metrics import METRICS, measure
 from .needs import NEEDS, Subject
+from .response import AXES, Response
 from .rough import GROUND_VERSION, ROUGH, pictured
 from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
+from .small_commands import SMALL_KINDS, SMALL_METRICS, dead_zones, small_samples
+from .tour import TOURS
 from .variants import CONTACT, FACTORS, NOMINAL, spreads
 
 
@@ -40,7 +43,7 @@ class VelocitySuite(Suite):
         return Subject.of(contract, plant)
 
     def measure(self, rec: Trajectory, contract: Contract, scenario: Scenario) -> dict[str, Samples]:
-        return measure(rec, contract, walks_a_class(scenario))
+        return measure(rec, contract, walks_a_class(scenario)) | small_samples(rec, scenario)
 
     def marks(self, rec: Trajectory, contract: Contract) -> np.ndarray:
         """Index of each robot's corner of the command ranges, (N,); -1 for the others."""
@@ -58,11 +61,11 @@ class VelocitySuite(Suite):
         return {**samples, "falls": others, "corner_falls": level(float(len(names)))}, {"corner_falls": tuple(names)}
 
     def remarks(self, results: Sequence[Any]) -> list[str]:
-        """The worst floor, foot or solver, and how far apart they are."""
+        """The worst floor, foot or solver, how far apart they are, and the commands that are ignored."""
         pairs = [(r, c) for r in results if r.required and r.factor in CONTACT for c in r.checks]
         worst = max(pairs, key=lambda pair: pair[1].used, default=None)
         said = [] if worst is None else [f"worst floor: {worst[0].title}, {worst[1].sentence()}"]
-        return said + spreads(sensitivity(results, self))
+        return said + spreads(sensitivity(results, self)) + dead_zones(results)
 
     def untested(self, on_ground: bool) -> tuple[str, ...]:
         return not_tested(on_ground)
@@ -73,7 +76,9 @@ class VelocitySuite(Suite):
     def evidence(self, scenario: Scenario, rec: Trajectory) -> Evidence | None:
         from .plots import Grid
 
-        return replace(joints_of(rec), own=Grid.of(rec)) if scenario.commands == "grid" else None
+        if scenario.commands in AXES:
+            return Evidence(own={scenario.commands: Response.of(rec, AXES[scenario.commands])})
+        return replace(joints_of(rec), own={"grid": Grid.of(rec)}) if scenario.commands == "grid" else None
 
     def sequence(self, contract: Contract) -> tuple[np.ndarray, tuple[str, ...]]:
         return showcase.command_sequence(contract)
@@ -118,8 +123,8 @@ def _short(name: str, **changes: Any) -> Scenario:
 SUITE = VelocitySuite(
     version=SUITE_VERSION,
     scenarios=SCENARIOS,
-    metrics=tuple(METRICS.values()),
-    commands=KINDS,
+    metrics=(*METRICS.values(), *SMALL_METRICS),
+    commands={**KINDS, **SMALL_KINDS},
     needs=NEEDS,
     examination=(
         *(_short(f"gait_{name}", envs=6, seconds=6.0) for name in (*CLASSES, "turning_carpet")),
@@ -140,6 +145,7 @@ SUITE = VelocitySuite(
         "lin_vel_error", "yaw_vel_error", "falls", "swing_time", "step_rate", "clearance", "slip", "dragging_feet",
         "stumbles", "cost_of_transport", "torque_rms",
     ),
+    tour=TOURS,
     knots=KNOTS,
     film_physics=FIRM,
     film_note="Arrows show commanded and measured velocity.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.model import GRAVITY
+from gaitway_sim2real.population.survey import Tours
 from gaitway_sim2real.population.walk import Blow, Walk
 
 from .command_classes import SLOWEST
@@ -99,3 +100,6 @@ def progress(walk: Walk) -> np.ndarray:
 def survived(walk: Walk) -> np.ndarray:
     """Twins that neither fell nor lagged, (N,) bool."""
     return np.asarray(~walk.fell & (progress(walk) >= PROGRESS).all(1))
+
+
+TOURS = Tours(draw=tour, survived=survived, tracking={"lin_vel_error": 0.01, "yaw_vel_error": 0.01})

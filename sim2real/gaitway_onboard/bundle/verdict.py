@@ -93,6 +93,7 @@ def read_verdict(path: str | Path, *, policy: Path | None = None, kind: Kind = V
 NOT_JUDGED = (
     ((2, 0), "the gait"),
     ((2, 1), "how the robot stands, stops and keeps straight"),
+    ((3, 0), "small commands"),
 )
 """First suite version that judged each subject."""
 

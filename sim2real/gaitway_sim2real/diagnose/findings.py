@@ -15,6 +15,15 @@ CAUSES = {
             "observation_size", "observation_clip", "action_clip", "delay", "gains", "armature", "torque_limit",
         )
     },
+    **{
+        name: name.replace("_", " ")
+        for name in (
+            "payload", "ground_friction", "joint_friction", "motor_strength", "encoder_offset", "clock",
+            "dead_motor", "stuck_motor", "noise", "lost_states",
+        )
+    },
+    "imu_mounting": "IMU mounting",
+    "gyro_bias": "gyroscope's zero",
     "policy": "another policy",
     "unexplained": "unexplained difference",
 }  # fmt: skip
@@ -32,6 +41,8 @@ class Finding:
     fix: str
     numbers: dict[str, Any] = field(default_factory=dict)
     key: str = ""
+    level: str = ""
+    """Level of the evidence, of findings in a flight: "read", "behaves" or "matched by counterfactual"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +56,16 @@ class Diagnosis:
     """One line per check that was made or could not be made."""
 
     @property
+    def nothing(self) -> str:
+        """Headline of a diagnosis without findings."""
+        return "NO MISMATCH FOUND"
+
+    @property
+    def exit_code(self) -> int:
+        """Of ``gaitway diagnose``: 1 if a cause is named."""
+        return int(bool(self.findings))
+
+    @property
     def causes(self) -> tuple[str, ...]:
         """Causes of the findings, each once."""
         return tuple(dict.fromkeys(finding.cause for finding in self.findings))
@@ -53,21 +74,24 @@ class Diagnosis:
         """Findings and checks for people, in lines."""
         lines = [f"bundle     {self.bundle}", f"recording  {self.recording}", ""]
         if not self.findings:
-            lines.append("NO MISMATCH FOUND")
+            lines.append(self.nothing)
         for number, finding in enumerate(self.findings, 1):
             lines += [
                 f"MISMATCH {number}: {CAUSES[finding.cause].upper()}",
                 f"  where     {', '.join(finding.where)}",
                 f"  what      {finding.what}",
-                f"  evidence  {finding.evidence}",
+                f"  evidence  {f'{finding.level}: ' * bool(finding.level)}{finding.evidence}",
                 f"  fix       {finding.fix}",
             ]
         return "\n".join([*lines, "", "checks", *(f"  {line}" for line in self.checks)])
 
     def to_json(self) -> str:
         """The same for programs."""
-        data = asdict(self) | {"mismatch": bool(self.findings)}
-        return json.dumps(data, indent=2, allow_nan=False) + "\n"
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return asdict(self) | {"mismatch": bool(self.findings)}
 
 
 def merge(findings: Sequence[Finding]) -> tuple[Finding, ...]:

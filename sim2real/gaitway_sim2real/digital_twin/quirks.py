@@ -125,6 +125,14 @@ class Quirks:
                 raise QuirkError(f"quirk parameters: {robot} has no driven joint {', '.join(unknown)}")
 
 
+SENSORS = Quirks(
+    encoder_noise=0.0005, velocity_noise=0.05, torque_noise=0.2,
+    gyro_noise=0.02, accelerometer_noise=0.2, orientation_noise=0.0005, scan_delay=0.1, scan_noise=0.02,
+)  # fmt: skip
+"""Sensors that work: without noise, one that hangs could not be told from one that has nothing to say. Heights are as
+late and noisy as those of depth cameras and a map."""
+
+
 def read_quirks(settings: Iterable[str]) -> Quirks:
     """Quirks from words: "name=value", or the name of a YAML file of them. Later words win."""
     values: dict[str, Any] = {}

@@ -42,7 +42,8 @@ SIGNALS = {
     "base_ang_vel": ("gyro",), "base_lin_vel": ("root_lin_vel_b",), "projected_gravity": ("imu_quat_wxyz",),
     "euler_xyz": ("imu_quat_wxyz",), "generated_commands": ("command",), "joint_pos": ("joint_pos",),
     "joint_pos_rel": ("joint_pos",), "joint_vel_rel": ("joint_vel",), "last_action": ("action",),
-    "phase": ("clock",), "phase_sin": ("clock",), "phase_cos": ("clock",), "constant": ("clock",),
+    "phase": ("clock",), "phase_sin": ("clock",), "phase_cos": ("clock",), "moving": ("command",),
+    "constant": ("clock",),
 }  # fmt: skip
 """Signals that each term reads, as the contract names them."""
 
@@ -167,18 +168,20 @@ def _raw_clip(d: Description) -> float | None:
 
 def _layout(d: Description, term: Term) -> TermLayout:
     return TermLayout(
-        term=d.name_of(term), dim=d.width(term), history=len(d.history.ages), scale=term.scale, clip=term.clip,
+        term=d.name_of(term), dim=d.width(term), history=len(d.ages(term)), scale=term.scale, clip=term.clip,
         signals=SIGNALS[term.term],
     )  # fmt: skip
 
 
 def _history(d: Description) -> str:
-    if d.history.ages == (0,):
+    ages = sorted({age for term in d.observation for age in d.ages(term)})
+    if ages == [0]:
         return "none"
     order = {"term": "term by term", "step": "frame by frame"}[d.history.by]
     fill = {"first": "the first frame repeated", "zeros": "zeros"}[d.history.fill]
-    ages = ", ".join(map(str, d.history.ages))
-    return f"{order}, frames of {ages} control steps ago; before the first: {fill}; inside the graph"
+    own = "" if all(term.ages is None for term in d.observation) else ", each term its own"
+    shown = ", ".join(map(str, d.history.ages if not own else ages))
+    return f"{order}, frames of {shown} control steps ago{own}; before the first: {fill}; inside the graph"
 
 
 def _write_robot(d: Description, robot: Robot, observer: Observer, folder: Path) -> None:

@@ -30,7 +30,7 @@ TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 TERMS: dict[str, int | str] = {
     "base_ang_vel": 3, "base_lin_vel": 3, "projected_gravity": 3, "euler_xyz": 3, "generated_commands": 3,
     "joint_pos": "joints", "joint_pos_rel": "joints", "joint_vel_rel": "joints", "last_action": "action",
-    "phase": "clock", "phase_sin": "clock", "phase_cos": "clock", "constant": 1,
+    "phase": "clock", "phase_sin": "clock", "phase_cos": "clock", "moving": 1, "constant": 1,
 }  # fmt: skip
 """Terms of an observation, and the numbers of each."""
 
@@ -45,12 +45,14 @@ class Term:
     clip: Range | None = None
     columns: tuple[int, ...] | None = None
     """Columns that the policy reads, in its order; None reads all."""
+    ages: tuple[int, ...] | None = None
+    """Frames of this term, where they are others than the history's."""
     zeroed: tuple[str, ...] = ()
     """Joints whose numbers are 0 whatever they do: wheels, or a head that did not move in training."""
     at: tuple[float, float, float] | None = None
     """Point of the base whose velocity ``base_lin_vel`` is [m]; None is the base's origin."""
-    value: float = 0.0
-    """Number of a ``constant``."""
+    value: float | Numbers = 0.0
+    """Number of a ``constant``, or its numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,8 @@ class History:
 class Clock:
     """Phase of the gait, one number for each of ``offsets``.
 
-    The terms ``phase`` (in cycles, from 0 to below 1), ``phase_sin`` and ``phase_cos`` read it.
+    The terms ``phase`` (in cycles, from 0 to below 1), ``phase_sin`` and ``phase_cos`` read it; ``moving`` is 0 where
+    the robot rests, else 1.
     """
 
     frequency: float
@@ -79,6 +82,8 @@ class Clock:
     fastest_at: float = 1.0
     offsets: Numbers = (0.0,)
     """Phase of each foot at the start, in cycles."""
+    stance: float = 0.5
+    """Share of a cycle in which the phase shown goes from 0 to 0.5; the rest of the cycle has the other half."""
     first: int = 0
     """Control steps that the clock has advanced when the policy runs for the first time."""
     rest_below: float = 0.0
@@ -223,9 +228,13 @@ class Description:
         """Numbers of ``term`` before its ``columns`` are chosen."""
         size = TERMS[term.term]
         if isinstance(size, int):
-            return size
+            return len(term.value) if isinstance(term.value, tuple) else size
         return {"joints": len(self.joints), "action": len(self.action.joints),
                 "clock": len(self.clock.offsets) if self.clock else 0}[size]  # fmt: skip
+
+    def ages(self, term: Term) -> tuple[int, ...]:
+        """Control steps ago of each frame of ``term``."""
+        return self.history.ages if term.ages is None else term.ages
 
     def name_of(self, term: Term) -> str:
         """The term's name in the contract; one that is read in parts has its columns."""
@@ -239,7 +248,7 @@ class Description:
     @property
     def observation_dim(self) -> int:
         """Numbers of the policy's input, D."""
-        return self.frame_dim * len(self.history.ages)
+        return sum(self.width(term) * len(self.ages(term)) for term in self.observation)
 
     def renamed(self, names: Mapping[str, str]) -> Description:
         """Description with other names of joints."""
@@ -292,7 +301,7 @@ def _terms(d: Description) -> Sequence[str]:
         if term.term not in TERMS:
             faults.append(f"{where} is {term.term!r}; known terms are {', '.join(TERMS)}")
             continue
-        if TERMS[term.term] == "clock" and d.clock is None:
+        if (TERMS[term.term] == "clock" or term.term == "moving") and d.clock is None:
             faults.append(f"{where} is {term.term}, and there is no clock: add clock: {{frequency: ...}}")
             continue
         if term.columns is not None and not all(0 <= column < d.full_width(term) for column in term.columns):
@@ -316,14 +325,24 @@ def _others(d: Description) -> Sequence[str]:
         )
     if not _terms(d) and d.observation_dim > WIDEST:
         faults.append(f"the policy would read {len(d.history.ages)} frames of {d.frame_dim} numbers: at most {WIDEST}")
-    if not d.history.ages or not 0 <= min(d.history.ages) <= max(d.history.ages) <= OLDEST:
-        faults.append(f"history.ages are {list(d.history.ages[:8])}, expected steps ago, from 0 to {OLDEST}")
+    ages = {"history": d.history.ages} | {
+        f"observation[{k}]": t.ages for k, t in enumerate(d.observation) if t.ages is not None
+    }
+    for where, steps in ages.items():
+        if not steps or not 0 <= min(steps) <= max(steps) <= OLDEST:
+            faults.append(f"{where}.ages are {list(steps[:8])}, expected steps ago, from 0 to {OLDEST}")
+    if len(ages) > 1 and d.history.by == "step":
+        faults.append(
+            "a term has ages of its own, and history.by is step, which has all terms of a frame: make it term"
+        )
     if d.history.by not in ("term", "step"):
         faults.append(f"history.by is {d.history.by!r}; it is term or step")
     if d.history.fill not in ("first", "zeros"):
         faults.append(f"history.fill is {d.history.fill!r}; it is first or zeros")
     if tuple(d.command.ranges) != TWIST:
         faults.append(f"command.ranges has {', '.join(d.command.ranges)}; expected {', '.join(TWIST)}")
+    if d.clock is not None and not 0.0 < d.clock.stance < 1.0:
+        faults.append(f"clock.stance is {d.clock.stance:g}; it is between 0 and 1")
     shares = (d.action.previous_action, d.action.previous_result)
     if not all(0.0 <= share < 1.0 for share in shares) or all(shares):
         faults.append(

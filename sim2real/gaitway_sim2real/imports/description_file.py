@@ -102,8 +102,9 @@ def _ranges(value: Any, names: Sequence[str], where: str) -> tuple[tuple[float, 
 def _term(data: Any, where: str) -> Term:
     data = {"term": data} if isinstance(data, str) else _mapping(data, where, Term)
     values: dict[str, Any] = dict(data)
-    if isinstance(scale := data.get("scale", 1.0), list):
-        values["scale"] = _floats(scale, f"{where}.scale")
+    for key in ("scale", "value"):
+        if isinstance(data.get(key), list):
+            values[key] = _floats(data[key], f"{where}.{key}")
     if data.get("clip") is not None:
         values["clip"] = _pair(data["clip"], f"{where}.clip")
     return _built(Term, values, where)

@@ -65,7 +65,11 @@ FAMILIES = (
     Family(name="unitree_rl_gym", about="deploy_mujoco/configs/ROBOT.yaml of unitree_rl_gym"),
     Family(name="rl_sar", about="policy/ROBOT/NAME/config.yaml of rl_sar"),
     Family(name="onnx_metadata", about="ONNX file with the metadata of holosoma or mjlab"),
-    Family(name="recipes", about="file known by its name: MuJoCo Playground, Booster Gym, humanoid-gym, Lite3"),
+    Family(
+        name="recipes",
+        about="file known by its name: MuJoCo Playground, Booster Gym, humanoid-gym, Lite3, FALCON, ASAP, "
+        "OpenHomie, OpenWBT, legged_rl_lab",
+    ),
 )
 
 

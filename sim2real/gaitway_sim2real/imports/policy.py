@@ -46,7 +46,7 @@ class Observer(nn.Module):
         d = self.description = description
         self.memory = [(tuple(shape), axis) for shape, axis in memory]
         self.memory_sizes = [math.prod(shape) for shape, _ in self.memory]
-        self.depth = max(d.history.ages) + 1
+        self.depth = 1 + max(age for term in d.observation for age in d.ages(term))
         self.num_joints = len(joints)
         ranges = torch.tensor([d.command.ranges[name] for name in TWIST])
         buffers = {
@@ -133,7 +133,8 @@ class Observer(nn.Module):
 
     def _term(self, number: int, term: Term, values: dict[str, Tensor], signals: dict[str, Tensor]) -> Tensor:
         if term.term == "constant":
-            value = torch.full_like(signals["gyro"][:, :1], term.value)
+            numbers = term.value if isinstance(term.value, tuple) else (term.value,)
+            value = torch.tensor(numbers, dtype=torch.float32).expand(signals["gyro"].shape[0], -1)
         elif term.term == "base_lin_vel":
             value = signals["base_lin_vel"]
             if term.at is not None:
@@ -173,10 +174,15 @@ class Observer(nn.Module):
         following = torch.remainder(count + advance, self.cycle)
         shown = torch.where(rested, torch.zeros_like(count), count) if clock.wakes_late else count
         cycles = shown / self.cycle + self.offsets
+        if clock.stance != 0.5:
+            part = torch.remainder(cycles, 1.0)
+            later = 0.5 + 0.5 * (part - clock.stance) / (1.0 - clock.stance)
+            cycles = torch.where(part < clock.stance, 0.5 * part / clock.stance, later)
         angle = 2.0 * math.pi * cycles
-        phase, sine, cosine = torch.remainder(cycles, 1.0), angle.sin(), angle.cos()
+        phase, sine, cosine, moving = torch.remainder(cycles, 1.0), angle.sin(), angle.cos(), torch.ones_like(length)
         if clock.rest_below:
             resting = length < clock.rest_below
+            moving = 1.0 - resting.to(length.dtype)
             at_rest = (0.0,) * 3 if clock.rest_phase is None else (clock.rest_phase, *_circle(clock.rest_phase))
             phase, sine, cosine = (
                 torch.where(resting, torch.full_like(value, still), value)
@@ -186,7 +192,7 @@ class Observer(nn.Module):
                 following = torch.where(resting, torch.zeros_like(following), following)
             if clock.wakes_late:
                 following = torch.where(resting, following - self.cycle, following)
-        return {"phase": phase, "phase_sin": sine, "phase_cos": cosine}, following
+        return {"phase": phase, "phase_sin": sine, "phase_cos": cosine, "moving": moving}, following
 
     def _columns(self) -> list[int]:
         """Place of each number of the observation among the frames, oldest first."""
@@ -198,7 +204,12 @@ class Observer(nn.Module):
         newest = (self.depth - 1) * start
         if d.history.by == "step":
             return [newest - age * start + k for age in d.history.ages for k in range(start)]
-        return [newest - age * start + k for term in starts for age in d.history.ages for k in term]
+        return [
+            newest - age * start + k
+            for term, columns in zip(d.observation, starts, strict=True)
+            for age in d.ages(term)
+            for k in columns
+        ]
 
     def _unpack(self, memory: Tensor) -> list[Tensor]:
         parts = memory.split(self.memory_sizes, 1) if self.memory_sizes else []

@@ -20,7 +20,7 @@ from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_tasks.ground import LEVEL, Ground
 
-from ..digital_twin.quirks import Quirks
+from ..digital_twin.quirks import SENSORS, Quirks
 from ..pages.verdict import software, write_verdict
 from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
@@ -29,12 +29,6 @@ from .stage import hangs
 from .trace import Trace
 from .verdict import FAULTS, NOMINAL, Rehearsal, Trial
 
-SENSORS = Quirks(
-    encoder_noise=0.0005, velocity_noise=0.05, torque_noise=0.2,
-    gyro_noise=0.02, accelerometer_noise=0.2, orientation_noise=0.0005, scan_delay=0.1, scan_noise=0.02,
-)  # fmt: skip
-"""Sensors that work: without noise, one that hangs could not be told from one that has nothing to say. Heights are as
-late and noisy as those of depth cameras and a map."""
 SCANNED = (
     "The heights that the policy reads were the simulation's, {delay:g} s late and with {noise:g} m of noise; the "
     "robot needs depth cameras and a map of its own, which were not tried."

@@ -79,7 +79,7 @@ def reconstruct(flight: Flight, body: Body, every: float, *, hung: bool = False)
     index = good[np.unique(np.searchsorted(state.time[good], np.arange(state.time[good[0]], state.time[-1], every)))]
     velocity, source = base_velocity(flight, body.robot, hung=hung)
     velocity = velocity[index]
-    feet = _foot_geoms(body)
+    feet = foot_geoms(body)
     rows = [_pose(flight, body, feet, int(k), velocity[row], hung=hung) for row, k in enumerate(index)]
     qpos, qvel = (np.array(column) for column in zip(*rows, strict=True))
     base, dof = body.plant.base_qpos, body.plant.base_dof
@@ -109,7 +109,7 @@ def _pose(
     return d.qpos.copy(), d.qvel.copy()
 
 
-def _foot_geoms(body: Body) -> list[int]:
+def foot_geoms(body: Body) -> list[int]:
     """Geoms of the feet, the named bodies and all below them, that can touch the ground."""
     m = body.model
     feet = {m.body(name).id for name in body.foot_names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,17 @@ class Evidence:
 
     speed: np.ndarray | None = None  # (P,) [rad/s], of joints
     torque: np.ndarray | None = None  # (P,) [N m]
-    own: Any = None  # what :meth:`.Suite.evidence` keeps
+    own: dict[str, Any] = field(default_factory=dict)  # what :meth:`.Suite.evidence` keeps, by names of its own
     showcase: Showcase | None = None
     strip: Strip = "not asked for"
+
+    def add(self, other: Evidence | None) -> None:
+        """Take over what another recording has."""
+        if other is None:
+            return
+        if other.speed is not None:
+            self.speed, self.torque = other.speed, other.torque
+        self.own |= other.own
 
 
 def joints_of(rec: Trajectory) -> Evidence:

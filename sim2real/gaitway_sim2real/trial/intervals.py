@@ -92,20 +92,23 @@ def wilson(hits: float, trials: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float]:
-    """Student's interval of the mean of independent values, (K,); NaN for fewer than two."""
+def mean_interval(values: np.ndarray, z: float = Z) -> tuple[float, float]:
+    """Student's interval of the mean of independent values, (K,); NaN for fewer than two.
+
+    ``z`` is as in :func:`student`.
+    """
     if len(values) < 2:
         return math.nan, math.nan
-    mean, half = float(values.mean()), student(len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean, half = float(values.mean()), student(len(values) - 1, z) * float(values.std(ddof=1)) / math.sqrt(len(values))
     return mean - half, mean + half
 
 
-def student(freedom: int) -> float:
-    """Quantile of Student's t at :data:`CERTAINTY`, by its expansion in 1 / freedom (Abramowitz and Stegun, 26.7.5).
+def student(freedom: int, z: float = Z) -> float:
+    """Quantile of Student's t, by its expansion in 1 / freedom (Abramowitz and Stegun, 26.7.5).
 
-    Right to 0.2 % from 3 degrees of freedom on.
+    ``z`` is the same quantile of the normal distribution. Right to 0.2 % from 3 degrees of freedom on.
     """
-    z, v = Z, float(freedom)
+    v = float(freedom)
     terms = (
         (z**3 + z) / (4 * v),
         (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2),

@@ -191,11 +191,11 @@ def worker(
 
     def run(task: Task) -> tuple[list[Run], Evidence | None]:
         runs: dict[str, list[Run]] = {scenario.name: [] for scenario in task.scenarios}
-        seen = None
+        seen = Evidence()
         for parts in zip(*map(on_tiles, task.scenarios), strict=True):
             recordings = run_scenarios(suite, policy, contract, plants, parts, task.seed, threads, task.repetition)
             for part, recording in zip(parts, recordings, strict=True):
-                seen = (suite.evidence(part, recording) if task.plots else None) or seen
+                seen.add(suite.evidence(part, recording) if task.plots else None)
                 runs[part.name].append(measured(suite, part, recording, contract))
         return [joined(found) for found in runs.values()], seen
 

@@ -145,7 +145,7 @@ def run_all(
     if progress:
         progress(0, len(scenarios), first[0].scenarios[0].title, None)
     for task, (runs, seen) in workers.results():
-        evidence = seen or evidence
+        evidence.add(seen)
         clock.done(task)
         for scenario, run in zip(task.scenarios, runs, strict=True):
             tally = tallies[scenario.name]

@@ -61,19 +61,20 @@ class Trajectory:
     crossed: np.ndarray | None = None  # (N,) bool, went its way before it fell, if there was one
     cut: np.ndarray | None = None  # (T, N) bool, whether the safety filter cut targets off, if there was one
     bodies: Mapping[str, np.ndarray] = field(default_factory=dict)  # (T, N, 3) [m], those asked for, world frame
+    noted: Mapping[str, np.ndarray] = field(default_factory=dict)  # (K, N), what stressors noted
 
     def of(self, robots: slice) -> Trajectory:
         """Trajectory of some of the robots."""
-        rows = ("mass", "fall_step", "fall_cause", "start_pos", "crossed")
+        of_robots = ("mass", "fall_step", "fall_cause", "start_pos", "crossed")
         parts: dict[str, Any] = {}
         for name in (each.name for each in fields(self) if each.name not in ("control_dt", "arms")):
             value = getattr(self, name)
             if isinstance(value, FootTrace):
                 parts[name] = value.of(robots)
             elif isinstance(value, Mapping):
-                parts[name] = {body: pos[:, robots] for body, pos in value.items()}
+                parts[name] = {each: rows[:, robots] for each, rows in value.items()}
             elif value is not None:
-                parts[name] = value[robots] if name in rows else value[:, robots]
+                parts[name] = value[robots] if name in of_robots else value[:, robots]
         return replace(self, **parts)
 
 
@@ -127,7 +128,10 @@ def simulate(
         if not trial.up.any():
             trial.end(t)
             break
-        trial.step(line.push(target))
+        driven = target
+        for stressor, kept in stress:
+            driven = stressor.driven(driven, world, kept)
+        trial.step(line.push(driven))
         for who, cause in world.falls():
             trial.fall(who, t, cause)
         trial.cross(np.abs(world.base_pos() - start_pos)[:, :2].max(1) >= conditions.way)
@@ -141,6 +145,7 @@ def simulate(
         arms=plant.arms,
         crossed=trial.crossed if math.isfinite(conditions.way) else None,
         cut=cut if guards is not None else None,
+        noted={name: values for each, kept in stress for name, values in each.noted(kept).items()},
         **trial.recorded(),
     )
 

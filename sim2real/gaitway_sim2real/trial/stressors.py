@@ -6,6 +6,7 @@ Each has random numbers of its own, so that the other draws of a scenario are th
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,6 +43,14 @@ class Stressor:
     def told(self, command: np.ndarray, world: RobotBatch, kept: Any) -> np.ndarray:
         """Command to the policy for the scenario's ``command``, (N, D) each."""
         return command
+
+    def driven(self, target: np.ndarray, world: RobotBatch, kept: Any) -> np.ndarray:
+        """Joint targets to the drives for the policy's ``target``, (N, J) each [rad]."""
+        return target
+
+    def noted(self, kept: Any) -> Mapping[str, np.ndarray]:
+        """Numbers for the metrics, by name, (K, N) each: :attr:`.Trajectory.noted`."""
+        return {}
 
 
 NOISE = {

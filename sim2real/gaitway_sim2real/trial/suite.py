@@ -18,6 +18,7 @@ from gaitway_onboard.control.commands import scripted, tour_of
 
 from ..mujoco.physics import NOMINAL_PHYSICS, Physics
 from ..mujoco.plant import Plant
+from ..population.survey import Tours
 from . import commands, metric
 from .commands import Commands, Told
 from .conditions import Conditions, draw
@@ -68,6 +69,8 @@ class Suite:
     """Metrics that are compared over the levels of a factor."""
     compared: tuple[str, ...] = ()
     """Metrics that are compared between physics engines."""
+    tour: Tours | None = None
+    """Tours of twins, by which two policies of a robot are compared; None for a family without them."""
     film_physics: Physics = NOMINAL_PHYSICS
     """Physics of the robot in the report's film."""
     film_note: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
@@ -67,7 +67,8 @@ class Tally:
         run = joined(runs)
         samples, where = self._suite.judged(self.scenario, run.samples, run.marks, self._contract)
         causes, robots = dict(sorted(run.causes.items())), self.scenario.envs * len(runs)
-        return ScenarioResult.of(self.scenario, samples, causes, self._suite.table, robots, where)
+        result = ScenarioResult.of(self.scenario, samples, causes, self._suite.table, robots, where)
+        return replace(result, samples=run.samples)
 
     def worth_more(self) -> bool:
         """True if more robots could make a scenario pass, and that counts: no limit fails, and one is undecided.

@@ -131,6 +131,8 @@ class ScenarioResult:
     same_as: str = ""
     ladder: str = ""
     """Name of the scenario's ladder."""
+    samples: Mapping[str, Samples] = field(default_factory=dict, compare=False, repr=False)
+    """All values of each metric, in order of the robots; not written, so empty in a verdict that was read."""
 
     @classmethod
     def of(
@@ -357,7 +359,8 @@ def _named(row: LimitCheck | SeedResult) -> dict[str, Any]:
 
 def _result_dict(result: ScenarioResult) -> dict[str, Any]:
     checks = [{**_named(check), "margin": check.margin} for check in result.checks]
-    return {**vars(result), "passed": result.passed, "checks": checks}
+    written = {name: value for name, value in vars(result).items() if name != "samples"}
+    return {**written, "passed": result.passed, "checks": checks}
 
 
 def _metrics(data: dict[str, Any]) -> tuple[dict[str, Metric], tuple[str, ...]]:

@@ -55,6 +55,13 @@ REFUSED = {
     "endless_clock": ({"clock": {"frequency": float("inf")}}, ("frequency", "inf")),
     "history": ({"history": {"ages": [-1]}}, ("history", "ages")),
     "history_of_a_year": ({"history": {"ages": [10**9]}}, ("history.ages", "1000")),
+    "ages_of_a_term": ({"observation": [{"term": "base_ang_vel", "ages": [-1]}]}, ("observation[0].ages", "1000")),
+    "ages_of_a_frame": (
+        {"observation": [{"term": "base_ang_vel", "ages": [1]}], "history": {"ages": [0], "by": "step"}},
+        ("ages of its own", "term"),
+    ),
+    "moving_without_clock": ({"observation": ["moving"]}, ("moving", "clock")),
+    "stance": ({"clock": {"frequency": 1.0, "stance": 1.0}}, ("clock.stance", "1", "between")),
     "history_by": ({"history": {"ages": [0], "by": "row"}}, ("row", "term", "step")),
     "physics_step": ({"physics_dt": 0.0}, ("physics_dt", "0.0")),
     "fill": ({"history": {"ages": [0], "fill": "mean"}}, ("mean", "first", "zeros")),

@@ -86,6 +86,21 @@ def test_histories_are_laid_out_and_filled_as_the_runner_does(ages, by, fill):
         np.testing.assert_allclose(observations[:, robot], frames_of(d, signals, robot), atol=2e-6)
 
 
+@pytest.mark.parametrize("fill", ["first", "zeros"])
+def test_a_term_may_have_frames_of_its_own(fill):
+    terms = ["base_ang_vel", {"term": "generated_commands", "ages": [1, 3]}, "base_ang_vel"]
+    d = description_from(description(observation=terms, history={"fill": fill}), "d.yaml")
+    signals = signals_for(d)
+    seen = numbers(d, signals)
+    assert seen.shape[2] == d.observation_dim == 3 + 2 * 3 + 3
+    for step in range(STEPS):
+        frames = [
+            signals["command"][max(step - age, 0)] * float(step >= age or fill == "first") for age in (1, 3)
+        ]  # fmt: skip
+        gyro = signals["gyro"][step]
+        np.testing.assert_allclose(seen[step], np.concatenate([gyro, *frames, gyro], 1), atol=1e-6)
+
+
 def test_targets_are_in_the_contracts_order_and_clipped():
     d = description_from(
         description(action={"scale": {".*hip.*": 0.125, ".*": 0.25}, "raw_clip": 0.2, "clip": {".*calf.*": [-1.6, -1.4],
@@ -170,6 +185,33 @@ def test_a_clock_rests_with_the_command(phase, restarts):
         np.testing.assert_allclose(seen[step], np.tile(expected, (ROBOTS, 1)), atol=2e-6)
 
 
+def test_moving_is_zero_where_the_clock_rests():
+    clock = {**CLOCK, "rest_below": 0.01}
+    d = description_from(description(observation=["moving"], clock=clock), "d.yaml")
+    signals = signals_for(d)
+    signals["command"][:] = 0.5
+    signals["command"][10:20] = 0.001
+    expected = np.ones((STEPS, ROBOTS, 1))
+    expected[10:20] = 0.0
+    np.testing.assert_array_equal(numbers(d, signals), expected)
+    never = description_from(description(observation=["moving"], clock=CLOCK), "d.yaml")
+    assert (numbers(never, signals) == 1.0).all()
+
+
+def test_a_longer_stance_stretches_the_first_half_of_the_phase():
+    clock = {"frequency": 1.5, "offsets": [0.83, 0.33], "stance": 0.6}
+    d = description_from(description(observation=["phase", "phase_sin"], clock=clock), "d.yaml")
+    seen = numbers(d, signals_for(d))
+    for step in range(STEPS):
+        feet = [(step * 0.03 + offset) % 1.0 for offset in (0.83, 0.33)]
+        warped = [x / 1.2 if x < 0.6 else 0.5 + (x - 0.6) / 0.8 for x in feet]
+        apart = np.abs(seen[step, :, :2] - warped)
+        assert np.minimum(apart, 1.0 - apart).max() < 2e-6
+        np.testing.assert_allclose(
+            seen[step, :, 2:], np.tile(np.sin(2 * np.pi * np.array(warped)), (ROBOTS, 1)), atol=5e-6
+        )
+
+
 def test_a_raw_phase_counts_cycles_and_shows_its_rest_as_it_is():
     clock = {"frequency": 1.4, "offsets": [0.0, 0.5, 0.75, 0.25], "first": 1, "rest_below": 0.01, "rest_phase": -1.0}
     d = description_from(description(observation=["phase"], clock=clock), "d.yaml")
@@ -224,6 +266,7 @@ def test_terms_are_clamped_then_scaled_and_columns_and_zeros_are_as_told():
                 {"term": "generated_commands", "columns": [2, 0]},
                 {"term": "joint_vel_rel", "zeroed": ["FL_hip_joint"]},
                 {"term": "constant", "value": 1.0},
+                {"term": "constant", "value": [0.5, -0.25], "scale": 2.0},
                 {"term": "base_lin_vel", "at": [0.1, 0.0, 0.2]},
             ],
             clip_observation=2.0,
@@ -236,7 +279,8 @@ def test_terms_are_clamped_then_scaled_and_columns_and_zeros_are_as_told():
     v[..., d.joints.index("FL_hip_joint")] = 0.0
     velocity = signals["base_lin_vel"] + np.cross(gyro, [0.1, 0.0, 0.2])
     expected = np.concatenate([
-        gyro.clip(-0.1, 0.1) * 4.0, signals["command"][..., [2, 0]], v, np.ones((STEPS, ROBOTS, 1)), velocity,
+        gyro.clip(-0.1, 0.1) * 4.0, signals["command"][..., [2, 0]], v, np.ones((STEPS, ROBOTS, 1)),
+        np.tile([1.0, -0.5], (STEPS, ROBOTS, 1)), velocity,
     ], -1).clip(-2.0, 2.0)  # fmt: skip
     np.testing.assert_allclose(seen, expected, atol=2e-6)
 

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -13,6 +14,7 @@ import yaml
 from gaitway_files.errors import UserError
 from gaitway_sim2real.imports import families
 from gaitway_sim2real.imports.families import Options
+from gaitway_sim2real.imports.policy import Observer
 from gaitway_sim2real.imports.readers import onnx_metadata, rl_sar, unitree_deploy, unitree_rl_gym
 from memory_taken import watched
 from sim2real.imports.published import G1, deploy_yaml, holosoma, linear_onnx, mangled, unitree_lab, write
@@ -47,6 +49,33 @@ def test_a_slice_that_python_wrote_is_all_joints_and_no_other_tag_is_built(tmp_p
     assert not (tmp_path / "here").exists()
 
 
+def test_unitree_deploy_gait_phase_advances_before_it_is_read_and_is_zero_at_rest(tmp_path):
+    terms = {**deploy_yaml()["observations"], "gait_phase": {"params": {"period": 0.6}, "scale": [1.0, 2.0]}}
+    terms = {name: {**term, "history_length": 1} for name, term in terms.items()}
+    path = unitree_lab(tmp_path, observations=terms)
+    d = unitree_deploy.read(path).description
+    assert d.observation_dim == 98
+    phases = tuple(term for term in d.observation if term.term.startswith("phase"))
+    assert [(term.term, term.scale) for term in phases] == [("phase_sin", 1.0), ("phase_cos", 2.0)]
+    d = d.replace(observation=phases)
+    observer = Observer(d, d.joints).eval()
+    state, phase = torch.zeros(1, sum(observer.widths)), 0.0
+    for vx in (0.5, 0.5, 0.09, 0.5):
+        phase = (phase + 0.02 / 0.6) % 1.0
+        zero, level = torch.zeros(1, 29), torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+        inputs = {
+            "command": torch.tensor([[vx, 0.0, 0.0]]),
+            "gyro": zero[:, :3],
+            "imu_quat_wxyz": level,
+            "state": state,
+        }
+        seen, kept = observer(*(inputs.get(name, zero) for name in observer.input_widths))
+        angle = 2.0 * np.pi * phase
+        expected = [np.sin(angle), 2.0 * np.cos(angle)] if vx >= 0.1 else [0.0, 0.0]
+        assert np.allclose(seen[0].numpy(), expected, atol=1e-6)
+        state = torch.cat((torch.ones(1, 1), zero, kept[:, : observer.widths[2]]), 1)
+
+
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
@@ -54,6 +83,11 @@ def test_a_slice_that_python_wrote_is_all_joints_and_no_other_tag_is_built(tmp_p
         ({"observations": {"base_height": {}}}, ("base_height", "base_ang_vel")),
         ({"actions": {"JointVelocityAction": {}}}, ("JointVelocityAction", "position")),
         ({"joint_ids_map": [99] * 29}, ("joint_ids_map",)),
+        ({"observations": {"gait_phase": {"params": {"period": 0}}}}, ("gait_phase", "period")),
+        (
+            {"observations": {"gait_phase": {"params": {"period": 0.6}, "history_length": 5}}},
+            ("gait_phase", "5 frames"),
+        ),
         ({"joint_ids_map": list(range(7))}, ("7 joints", "--describe")),
     ],
 )

@@ -24,23 +24,29 @@ NAMES = recipes.names()
 DT = 0.02
 
 
-def onnx_network(observation: int, action: int) -> bytes:
-    """A linear policy of these widths for one robot, as sources publish them."""
+def onnx_network(observation: int, action: int, memory: tuple[tuple[str, str, int], ...] = ()) -> bytes:
+    """A linear policy of these widths for one robot, as sources publish them; each ``memory`` keeps what it has."""
     weights = np.full((observation, action), 0.01, np.float32)
+    state = [
+        [helper.make_tensor_value_info(names[k], TensorProto.FLOAT, [1, 1, 4]) for names in memory] for k in (0, 1)
+    ]
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["obs", "weights"], ["action"])],
+        [
+            helper.make_node("MatMul", ["obs", "weights"], ["action"]),
+            *(helper.make_node("Identity", [before], [after]) for before, after, _ in memory),
+        ],
         "policy",
-        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [1, observation])],
-        [helper.make_tensor_value_info("action", TensorProto.FLOAT, [1, action])],
+        [helper.make_tensor_value_info("obs", TensorProto.FLOAT, [1, observation]), *state[0]],
+        [helper.make_tensor_value_info("action", TensorProto.FLOAT, [1, action]), *state[1]],
         [onnx.numpy_helper.from_array(weights, "weights")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     return model.SerializeToString()
 
 
-def network(file: str, observation: int, action: int) -> bytes:
+def network(file: str, observation: int, action: int, memory: tuple[tuple[str, str, int], ...]) -> bytes:
     if file.endswith(".onnx"):
-        return onnx_network(observation, action)
+        return onnx_network(observation, action, memory)
     return saved(nn.Sequential(nn.Linear(observation, 16), nn.ELU(), nn.Linear(16, action)))
 
 
@@ -49,7 +55,8 @@ def checkout(folder, name: str, more: int = 0):
     match = recipes.recipe(name).match
     path = folder / match.below / match.file
     path.parent.mkdir(parents=True)
-    path.write_bytes(network(match.file, match.observation + more, match.action))
+    memory = recipes.recipe(name).description(match.file).network.memory
+    path.write_bytes(network(match.file, match.observation + more, match.action, memory))
     return path
 
 

@@ -11,11 +11,12 @@ import torch
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
+from gaitway_sim2real.digital_twin.quirks import SENSORS
 from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse import suite
 from gaitway_sim2real.rehearse.faults import TROUBLES
 from gaitway_sim2real.rehearse.stage import Stage
-from gaitway_sim2real.rehearse.suite import SENSORS, RehearsalError, Settings, rehearse_bundle
+from gaitway_sim2real.rehearse.suite import RehearsalError, Settings, rehearse_bundle
 from gaitway_sim2real.rehearse.verdict import FAULTS
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import GO2

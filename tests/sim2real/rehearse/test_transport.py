@@ -16,12 +16,12 @@ from gaitway_onboard.wire.bus import Topic
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.command import Command, Counters
 from gaitway_sim2real.digital_twin.faults import Fault
+from gaitway_sim2real.digital_twin.quirks import SENSORS
 from gaitway_sim2real.digital_twin.twin import TwinError, side_of
 from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.rehearse.audit import Audit
 from gaitway_sim2real.rehearse.faults import TROUBLES, possible, rehearse_fault
 from gaitway_sim2real.rehearse.nominal import rehearse_nominal
-from gaitway_sim2real.rehearse.suite import SENSORS
 from gaitway_tasks.robots import GO2
 
 COMMAND, STATE = Topic("toy/command", "toy::Numbers", depth=64), Topic("toy/state", "toy::Numbers", depth=8)

@@ -62,7 +62,8 @@ class Recipe:
 
     def description(self, file: str) -> Description:
         """Description of the network in ``file``."""
-        return description_from(self.data, f"recipe {self.name}", family="recipes", network={"file": file})
+        data = {**self.data, "network": {**self.data.get("network", {}), "file": file}}
+        return description_from(data, f"recipe {self.name}", family="recipes")
 
     def widths_of(self, path: Path) -> tuple[int, int]:
         """Numbers that the network at ``path`` reads and gives. Raises :class:`UserError`."""

@@ -28,6 +28,11 @@ TERMS = {
     "velocity_commands": "generated_commands", "joint_pos_rel": "joint_pos_rel", "joint_vel_rel": "joint_vel_rel",
     "last_action": "last_action",
 }  # fmt: skip
+PHASE = "gait_phase"
+"""Sine and cosine of a clock that advances before it is read, both 0 at a command shorter than ``RESTS``."""
+RESTS = 0.1
+LONGEST = 100.0
+"""Longest period of a gait that is read [s]."""
 
 KEYS = ("joint_ids_map", "step_dt", "stiffness", "damping", "default_joint_pos", "one action", "observations",
         "commands.base_velocity.ranges")  # fmt: skip
@@ -82,8 +87,9 @@ def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
     ((kind, action),) = said["actions"].items()
     ranges = said["commands"]["base_velocity"]["ranges"]
     gains = {key: [said[key][slot] for slot in ids] for key in ("stiffness", "damping")}
-    if unknown := [name for name in observations if name not in TERMS]:
-        raise PolicyImportError(f"{path} reads {', '.join(unknown)}; known terms are {', '.join(TERMS)}")
+    known = (*TERMS, PHASE)
+    if unknown := [name for name in observations if name not in known]:
+        raise PolicyImportError(f"{path} reads {', '.join(unknown)}; known terms are {', '.join(known)}")
     if not kind.startswith("JointPosition"):
         raise PolicyImportError(f"{path} acts by {kind}; a bundle's output is joint position targets")
     robot = _robot(path, len(ids))
@@ -93,6 +99,8 @@ def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
     if len(lengths) != 1:
         raise PolicyImportError(f"{path}: terms have histories of {sorted(lengths)} frames; one length is read")
     length = whole(lengths.pop(), f"{path}: history_length", OLDEST)
+    if PHASE in observations and length > 1:
+        raise PolicyImportError(f"{path}: {PHASE} has a history of {length} frames; it is read with 1")
     mjlab = "mjlab" in str(path).lower()
     return {
         "family": "unitree_rl_mjlab" if mjlab else "unitree_rl_lab",
@@ -104,11 +112,8 @@ def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
         "control_dt": said["step_dt"],
         "action": {"scale": action["scale"], "offset": action["offset"],
                    **({"clip": action["clip"]} if action.get("clip") else {})},
-        "observation": [
-            {"term": TERMS[name], "scale": term.get("scale") or 1.0,
-             **({"clip": term["clip"]} if term.get("clip") else {})}
-            for name, term in observations.items()
-        ],
+        "observation": [part for name, term in observations.items() for part in _terms(name, term)],
+        **({"clock": _clock(observations[PHASE], f"{path}: {PHASE}")} if PHASE in observations else {}),
         "history": {"ages": list(range(length - 1, -1, -1)), "by": "term", "fill": "first"},
         "command": {"ranges": {k: ranges[k] for k in ("lin_vel_x", "lin_vel_y", "ang_vel_z")}, "clamp": True},
         "network": {"file": graph.name},
@@ -116,6 +121,21 @@ def _description(said: Any, path: Path, graph: Path) -> dict[str, Any]:
         "source": f"unitreerobotics/{'unitree_rl_mjlab' if mjlab else 'unitree_rl_lab'}",
         "guessed": {"torque limits": f"those of {robot.name}; deploy.yaml has none"},
     }  # fmt: skip
+
+
+def _terms(name: str, term: Any) -> list[dict[str, Any]]:
+    scale, clip = term.get("scale") or 1.0, {"clip": term["clip"]} if term.get("clip") else {}
+    if name != PHASE:
+        return [{"term": TERMS[name], "scale": scale, **clip}]
+    scales = scale if isinstance(scale, list) else [scale] * 2
+    return [{"term": of, "scale": scales[k], **clip} for k, of in enumerate(("phase_sin", "phase_cos"))]
+
+
+def _clock(term: Any, where: str) -> dict[str, Any]:
+    period = term["params"]["period"]
+    if not isinstance(period, int | float) or not 0.0 < period < LONGEST:
+        raise PolicyImportError(f"{where} has the period {period!r}; expected seconds, up to {LONGEST:g}")
+    return {"frequency": 1.0 / period, "first": 1, "rest_below": RESTS}
 
 
 def _robot(path: Path, joints: int) -> Robot:

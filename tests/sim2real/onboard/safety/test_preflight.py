@@ -54,7 +54,7 @@ def approve(bundle: Path, *, passed: bool = True, **changes: object) -> Path:
     )
     check = dataclasses.replace(result.checks[0], passed=passed)
     fields = {
-        "suite_version": "2.1",
+        "suite_version": "3.0",
         "seed": 0,
         "task": contract.task,
         "robot": contract.robot,
@@ -239,7 +239,7 @@ def test_a_verdict_about_another_contract(approved: Path, reseal) -> None:
     doubtful(approved, "is about another contract.yaml")
 
 
-@pytest.mark.parametrize("changes", [{"model": "other.xml"}, {"suite_version": "2.1 (part)"}])
+@pytest.mark.parametrize("changes", [{"model": "other.xml"}, {"suite_version": "3.0 (part)"}])
 def test_a_verdict_of_less_than_the_suite(bundle: Path, changes: dict) -> None:
     approve(bundle, **changes)
     doubtful(bundle, "is not of the whole suite on the bundle's own model")
