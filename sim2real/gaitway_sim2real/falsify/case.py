@@ -97,7 +97,7 @@ class Case:
         if (self.robot, self.joint_names) != (contract.robot, contract.joint_names):
             raise CaseError(
                 f"{name} is a case of {self.robot} with {len(self.joint_names)} joints, and {contract.task} is of "
-                f"{contract.robot} with {contract.num_joints}: use a bundle of {self.robot}"
+                f"{contract.robot} with {contract.num_joints}: cases are for their own robot"
             )
         for start, *numbers in self.command:
             if len(numbers) != len(contract.command_ranges):

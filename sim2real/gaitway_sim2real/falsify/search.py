@@ -1,8 +1,8 @@
 """The search for the smallest failing case: CMA-ES to the falls, then back towards the model.
 
-Each attempt looks for falls from commands of its own: candidates that do not fall are compared by how near they come to
-it, those that fall by their size. The smallest of them is then shrunk: disturbances are dropped, and the others scaled
-down, as long as three of four copies fall. It counts if as many of :data:`.case.COPIES` other copies do.
+Each attempt starts from candidates of its own at the ends of the bounds. Those that do not fall are compared by how
+near they come to it, those that fall by their size. The smallest of them is then shrunk: disturbances are dropped, and
+the others scaled down, as long as three of four copies fall. It counts if as many of :data:`.case.COPIES` others do.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ BATCH = 32
 """Most robots of a batch."""
 SHRUNK = 4
 """Copies of each candidate while a case shrinks; the search itself has one."""
-FAR = 3.0
-"""Factor on uniform shares of first candidates, most of which are then at their bounds."""
+FAR, HALVINGS = 3.0, 3
+"""Factor on uniform shares of first candidates, most of which are then at their bounds, and how often their ways back
+to the model are halved."""
 SPREAD, POPULATION, GENERATIONS, PATIENCE, ROUNDS = 0.2, 16, 15, 6, 5
 """First standard deviation of the candidates around a point; candidates of a generation; most generations, those
 without progress that end them, and most rounds of search and shrinking in an attempt."""
@@ -40,6 +41,8 @@ PROGRESS = 0.02
 """Least share by which a smaller case is progress."""
 LEAST, MOST = 0.3, 1.3
 """Ends of the factors that a case is scaled by."""
+ROOM = 1.25
+"""Factor on a case of which several disturbances are dropped, each of which does little."""
 GROWS, GROWTH = 4, 1.04
 """Times that a case grows by a factor if other copies do not fall."""
 KEPT = 3
@@ -130,9 +133,9 @@ class Hunt:
         far = FAR * rng.uniform(-1.0, 1.0, (BATCH, self.space.dim))
         points = [self.space.tidy(x) for x in far]
         falls, margin = self.fell(points)
-        sizes = np.array([self.space.size(x) for x in points])
-        best: np.ndarray | None = points[int(np.lexsort((sizes, margin, -falls))[0])]
-        if not falls.any():
+        if falls.any():
+            best = self.nearest([x for x, fell in zip(points, falls, strict=True) if fell])
+        else:
             best = self.evolve(points[int(margin.argmin())], rng)
         for _ in range(ROUNDS):
             if best is None or (x := self.scaled(best)) is None:
@@ -144,6 +147,16 @@ class Hunt:
             best, size = self.evolve(x, rng), self.space.size(x)
             if best is not None and self.space.size(best) > (1.0 - PROGRESS) * size:
                 return
+
+    def nearest(self, points: Sequence[np.ndarray]) -> np.ndarray | None:
+        """The smallest case on the ways from the model to points that fell, each halved a few times."""
+        low, high = np.zeros(len(points)), np.ones(len(points))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            falls, _ = self.fell([self.times(x, factor) for x, factor in zip(points, middle, strict=True)])
+            low, high = np.where(falls, low, middle), np.where(falls, middle, high)
+        found = [self.space.tidy(self.times(x, factor)) for x, factor in zip(points, high, strict=True)]
+        return min(found, key=self.space.size)
 
     def evolve(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
         """The smallest candidate that fell, of those that differ from ``start`` where it is not 0; None without one."""
@@ -181,7 +194,7 @@ class Hunt:
         spare.sort(key=lambda group: (group[0] >= self.space.disturbances, float(np.linalg.norm(x[group]))))
         while spare:
             counts = np.unique(np.linspace(1, len(spare), BATCH // SHRUNK).round().astype(int))
-            points = [self.without(x, spare[:count]) for count in counts]
+            points = [self.without(self.times(x, ROOM), spare[:count]) for count in counts]
             falls, _ = self.fell(points, SHRUNK)
             if not (good := np.flatnonzero(falls >= FAILS)).size:
                 spare = spare[1:]

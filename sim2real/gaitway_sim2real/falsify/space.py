@@ -25,8 +25,6 @@ STARTS = (1.0, 3.0, 5.0)
 SECONDS = 8.0
 BLOWS, FIRST_BLOW, LAST_BLOW = 2, 1.5, 6.5
 """Number of blows, and the ends of their times [s]."""
-RECENT = 1.0
-"""Time for which words also name the command before a change [s]."""
 WORDS = {
     "payload": "a payload of {:+.0%} of the mass",
     "payload_at": "the payload {:+.2f} standing heights along {axis}",
@@ -190,9 +188,11 @@ class Space:
             return min(round(time / walk.control_dt), int(walk.alive[:, outcome.shown].sum()) - 1)
 
         def doing(time: float) -> str:
-            now, before = told[at(time)], told[at(max(time - RECENT, 0.0))]
-            after = "" if (now == before).all() else f" after {self.knots.says(before)}"
-            return f"while {self.knots.says(now)}{after}"
+            step = at(time)
+            others = np.flatnonzero((told[:step] != told[step]).any(1))
+            before = self.knots.says(told[others[-1]]) if others.size and told[others[-1]].any() else ""
+            after = f", {(step - others[-1]) * walk.control_dt:.1f} s after {before}" if before else ""
+            return f"while {self.knots.says(told[step])}{after}"
 
         blows = []
         for blow in sorted(self.blows(x), key=lambda each: each.at):
