@@ -189,17 +189,14 @@ def decide(new: Verdict, old: Verdict, suite: Suite, survived: Pairs, fell: Pair
     """
     assert suite.tour is not None
     results = {each.name: each for each in new.scenarios}
-    lost = [
-        each
-        for each in old.scenarios
-        if each.required and each.passed and not (each.name in results and results[each.name].passed)
-    ]
+    passes = [name for name, each in results.items() if each.passed]
+    lost = [each.title for each in old.scenarios if each.required and each.passed and each.name not in passes]
     survival, rows = _twins(SURVIVAL, survived), list(_suite_rows(new, old, suite))
     tracking = {row.metric.name: row for row in rows if row.metric.name in suite.tour.tracking}
     matters = suite.tour.tracking
     more = [row for name, row in tracking.items() if row.low > matters[name]]
     less = [row for name, row in tracking.items() if row.high < -matters[name]]
-    why = [f"{each.title}: the baseline passes it, and the new policy does not" for each in lost]
+    why = [f"not passed, while the baseline passes: {', '.join(lost)}"] if lost else []
     if not survival.low <= 0.0 <= survival.high:
         why.append(survival.sentence())
         word = WORSE if lost or survival.high < 0.0 else BETTER
