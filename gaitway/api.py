@@ -22,8 +22,8 @@ import numpy as np
 from gaitway_files.errors import UserError
 from numpy.typing import NDArray
 
-from . import options, sources
-from .catalogue import EXPORT, FALSIFY, MUJOCO, PLAY, WORLDS, require
+from . import falsifying, options, sources
+from .catalogue import EXPORT, MUJOCO, PLAY, WORLDS, require
 from .handles import Bundle, Film, Run, playable
 from .runs.folder import RunFolder
 from .terminal import in_notebook
@@ -190,7 +190,7 @@ def validate(
     bundle = sources.bundle_of(Path(source), robot, checkpoint)
     lines: list[str] = []
     if falsify is not None:
-        _check_falsify(bundle, model)
+        falsifying.check(bundle, model)
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.trial import validate_bundle
 
@@ -214,7 +214,8 @@ def validate(
             engines=engines,
             courses=rough,
             more=None if falsify is None else functools.partial(
-                _falsified, judged, folder, 60.0 * falsify, seed, video, None if said is None else said.show, lines
+                falsifying.falsified, judged, folder, 60.0 * falsify, seed, video,
+                None if said is None else said.show, lines,
             ),
         )  # fmt: skip
         if model is None:
@@ -277,41 +278,6 @@ def gate(
         survived, fell = rules.walked(mine, theirs, suite.tour, kinds, seed=seed, most=most, progress=walked)
         show(survived.count, survived.count, "Done")
     return rules.decide(new, old, suite, survived, fell)
-
-
-def _check_falsify(bundle: Path, model: Place | None) -> None:
-    """Refuse, before any long work, a search that cannot be made."""
-    require("--falsify", FALSIFY)
-    from gaitway_onboard.bundle.contract import Contract
-    from gaitway_sim2real.falsify import knots_of
-
-    if model is not None:
-        raise UserError("--falsify searches on the bundle's own robot: leave out --model, or search without it")
-    knots_of(Contract.load(bundle))
-
-
-def _falsified(
-    bundle: Path, folder: Path, seconds: float, seed: int, video: bool, show: Any, lines: list[str], verdict: Verdict
-) -> Any:
-    """Section of a report about the smallest failing case; a stop request ends the search and keeps what was found."""
-    from gaitway_sim2real.falsify import FOLDER, Budget, Search, save_cases, search, section
-
-    from .training.interrupt import stop_requests
-    from .training.progress import Throttle
-
-    due = Throttle()
-
-    def told(found: Search, left: float) -> None:
-        if show is not None and due():
-            size = f", smallest case of size {found.cases[0][0].size:.2f}" if found.cases else ""
-            what = f"{verdict.word}; search for failing cases: {found.runs:,} runs{size}"
-            show(round(found.seconds), round(seconds), what, left)
-
-    with stop_requests() as stop:
-        found = search(bundle, Budget(seconds=seconds, stopped=lambda: stop.signal), seed=seed, show=told)
-    paths, why = save_cases(found, bundle, folder / FOLDER, video=video)
-    lines += [found.words(), *(f"case: {path}" for path in paths)]
-    return section(found, paths, why)
 
 
 def validate_all(

@@ -12,7 +12,7 @@ from gaitway_sim2real.population.twin import Twin
 from gaitway_sim2real.population.walk import Blow
 from stand_bundle import make_stand_bundle
 
-from gaitway import api
+from gaitway import falsifying
 from gaitway.cli import main
 
 
@@ -62,6 +62,6 @@ def test_a_search_replaces_the_cases_of_the_one_before(bundle, case, tmp_path):
     (tmp_path / "falsified").mkdir()
     case.save(tmp_path / "falsified" / "case-1.json")
     lines: list[str] = []
-    section = api._falsified(bundle, tmp_path, 1e-9, 0, False, None, lines, None)
+    section = falsifying.falsified(bundle, tmp_path, 1e-9, 0, False, None, lines, None)
     assert lines == ["no failing case found in 0 runs"]
     assert not list((tmp_path / "falsified").glob("case-*")) and "No failing case found" in section.html()
