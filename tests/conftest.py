@@ -12,6 +12,7 @@ import torch
 from costs import Costs, resident_megabytes
 from dds_domain import dds_domain  # noqa: F401
 from gaitway_onboard import realtime
+from gaitway_tasks.robots import known
 from hypothesis import settings
 
 torch.set_num_threads(1)
@@ -25,6 +26,12 @@ realtime.LOCK_CURRENT_AND_FUTURE |= 4  # MCL_ONFAULT: a worker has reserved giga
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _robots_named_by_one_test(monkeypatch):
+    """A robot of a test's own module is not known to the next test."""
+    monkeypatch.setattr(known, "_named", {})
 
 
 def pytest_configure(config):

@@ -59,9 +59,12 @@ STANDS_FOR = {
     ("docs/isaaclab_checks.md", "runs/physx"): "runs/walk",
     ("docs/isaaclab_checks.md", "runs/physx/bundle"): "runs/walk/bundle",
     ("docs/convert.md", "robot.xml"): str(ANYMAL_C.mjcf),
+    ("README.md", "released/bundle"): "released",
     ("docs/estimation.md", "BUNDLE"): "estimating",
     ("docs/export.md", "BUNDLE"): "exported",
     ("docs/rsl_rl.md", "RUN"): "runs/flat",
+    ("", "runs/walk/validation/falsified"): "cases",
+    ("", "runs/walk/validation/falsified/case-1.json"): "case-1.json",
     ("", "best"): "last",  # no training here is long enough for an examination
     ("", "RUN"): "runs/walk",
     ("", "BUNDLE"): "runs/walk/bundle",
@@ -81,6 +84,9 @@ SIZES = {
 }
 """Options that make a command small; the last of two wins."""
 
+LEAST = {("validate", "--falsify"): ["--falsify", "0.02"], ("validate", "--baseline"): ["--twins", "2"]}
+"""What goes with an option whose command takes minutes; the last of two wins."""
+
 
 def why_not(command: Command) -> str | None:
     """Reason why the command cannot run here; None for one that is run."""
@@ -96,10 +102,14 @@ def small(command: Command) -> list[str]:
         raise ValueError(f"{program!r} is neither run nor in the table of what cannot run: see {__file__}")
     words = [STANDS_FOR.get((command.page, word), STANDS_FOR.get(("", word), word)) for word in words]
     name = words[0]
+    if "--case" in words:
+        return words  # which has its own length
     if name in ("demo", "play") and "--video" not in words:
         words += ["--port", str(free_port())]
     if name == "train" and not command.refusal:
         words += ["--quiet", *(["--seeds", "1"] if "--seeds" in words else []), *train_sizes(words)]
+    for (command_name, option), least in LEAST.items():
+        words += least if name == command_name and option in words else []
     if name == "bench":
         words += ["--seeds", "1", "--dry-run"]
     return [*words, *SIZES.get(name, ())]

@@ -10,6 +10,9 @@ from pathlib import Path
 import torch
 from gaitway_agents.rsl_rl.trainer import RslRlConfig, RslRlTrainer
 from gaitway_mujoco import make_env
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_sim2real.falsify.case import Case
+from gaitway_sim2real.population.twin import Twin
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import GO2
 from gaitway_tasks.robots.parameters import RobotParameters
@@ -48,6 +51,7 @@ def build(folder: Path) -> None:
     shutil.copytree(PONY, "pony")
     shutil.copy(ROOT / "docs/examples/shop.py", "shop.py")
     train_robots()
+    fall()
     fly(folder)
     train_games()
     train_language()
@@ -65,11 +69,26 @@ def train_robots() -> None:
     done("train", BLIND, "--preset", "cpu", "--quiet", "--out", "runs/walk", *ROBOT)
     done("train", "velocity-flat-anymal-c", "--quiet", "--out", "runs/flat", *ROBOT)
     done("export", "runs/walk", "--out", "runs/walk/bundle")
+    done("train", BLIND, "--preset", "cpu", "--quiet", "--out", "runs/old_walk", *ROBOT, "seed=1")
+    done("export", "runs/old_walk", "--out", "released")
     shutil.copytree("runs/walk/bundle", "bundle")
     shutil.copy("bundle/robot.xml", "my_anymal.xml")
     torch.set_num_threads(1)
     trainer = RslRlTrainer(make_env(get_task(BLIND), 4, num_threads=1), RslRlConfig(), seed=0)
     trainer.save_rsl_rl_checkpoint("model_300.pt")
+
+
+def fall() -> None:
+    """A case in which no policy falls, as a search writes it."""
+    contract = Contract.load("runs/walk/bundle")
+    easy = Case(
+        task=contract.task, robot=contract.robot, joint_names=contract.joint_names, policy_sha256="",
+        contract_sha256="", seconds=0.2, seed=0, command=((0.0, 0.0, 0.0, 0.0),), blows=(), twin=Twin(),
+        size=1.0, shares={"friction": 1.0}, says="falls", cause="base tilt", falls_after=0.1, falls=8,
+    )  # fmt: skip
+    Path("cases").mkdir()
+    for path in ("cases/case-1.json", "case-1.json"):
+        easy.save(path)
 
 
 def fly(folder: Path) -> None:
