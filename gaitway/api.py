@@ -194,6 +194,7 @@ def validate(
     from gaitway_onboard.bundle.reading import one_reading
     from gaitway_sim2real.trial import validate_bundle
 
+    from .advice import advise, short
     from .runs.files import refuse_links
     from .runs.judgements import note_verdict
     from .training.progress import Scenarios
@@ -201,6 +202,7 @@ def validate(
     folder = report_folder(bundle) if report is None else Path(report)
     if report is None:
         refuse_links(folder)
+    run = run_of(bundle)
     with one_reading(bundle) as judged, nullcontext() if quiet else Scenarios() as said:
         verdict: Verdict = validate_bundle(
             judged,
@@ -217,11 +219,13 @@ def validate(
                 falsifying.falsified, judged, folder, 60.0 * falsify, seed, video,
                 None if said is None else said.show, lines,
             ),
+            advise=None if run is None else functools.partial(advise, bundle, run),
+            called=short(bundle.absolute()),
         )  # fmt: skip
         if model is None:
             for place in (bundle, judged):
                 verdict.save(place / "validation.json")
-            if (run := run_of(bundle)) is not None:
+            if run is not None:
                 note_verdict(run, verdict)
         if after is not None:
             after(bundle, judged, verdict)

@@ -17,20 +17,23 @@ from gaitway_sim2real.trial.scenario import Scenario, shorter
 from gaitway_sim2real.trial.sensitivity import sensitivity
 from gaitway_sim2real.trial.simulate import Policy, Trajectory
 from gaitway_sim2real.trial.suite import PICTURES, Suite
+from gaitway_sim2real.trial.why import Explanation, FailedWalk
 
 from . import showcase
+from .causes import CAUSES
 from .command_classes import CLASSES
 from .commands import KINDS, walks_a_class
 from .corners import corner_of, fallen_corners
-from .gait import one_stride
+from .gait import gait_metrics, one_stride
 from .knots import KNOTS
 from .limits import CORNERS
-from .metrics import METRICS, measure
+from .metrics import GAIT, METRICS, measure
 from .needs import NEEDS, Subject
 from .response import AXES, Response
 from .rough import GROUND_VERSION, ROUGH, pictured
 from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
 from .small_commands import SMALL_KINDS, SMALL_METRICS, dead_zones, small_samples
+from .themes import THEMES
 from .tour import TOURS
 from .variants import CONTACT, FACTORS, NOMINAL, spreads
 
@@ -72,6 +75,19 @@ class VelocitySuite(Suite):
 
     def pictured(self, results: Iterable[Any]) -> set[str]:
         return pictured(results)
+
+    def worst(self, scenario: Scenario, rec: Trajectory, contract: Contract, name: str, at_least: bool) -> int:
+        if name not in GAIT or rec.feet is None:
+            return super().worst(scenario, rec, contract, name, at_least)
+        values = np.where(walks_a_class(scenario), gait_metrics(rec, rec.feet)[name], np.nan)
+        if not np.isfinite(values).any():
+            return 0
+        return int(np.nanargmin(values) if at_least else np.nanargmax(values))
+
+    def explain(self, walk: FailedWalk, contract: Contract) -> Explanation:
+        from .explain import explain
+
+        return explain(walk, contract)
 
     def evidence(self, scenario: Scenario, rec: Trajectory) -> Evidence | None:
         from .plots import Grid
@@ -147,6 +163,8 @@ SUITE = VelocitySuite(
     ),
     tour=TOURS,
     knots=KNOTS,
+    themes=THEMES,
+    causes=CAUSES,
     film_physics=FIRM,
     film_note="Arrows show commanded and measured velocity.",
 )  # fmt: skip

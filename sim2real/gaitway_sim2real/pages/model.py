@@ -10,6 +10,7 @@ marks words, and a line break starts a line. Empty parts are left out, and so ar
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,9 +172,13 @@ class Group:
 
     def html(self) -> str:
         inner = self.inner()
-        return _element(self.tag, self.title() + inner, self.css) if inner else ""
+        return _element(self.tag, self.title() + inner, self.css, self.more()) if inner else ""
 
     def title(self) -> str:
+        return ""
+
+    def more(self) -> str:
+        """Further attributes of the element."""
         return ""
 
     def markdown(self) -> str:
@@ -193,6 +198,9 @@ class Section(Group):
         beside = f' <span class="muted">{escape(self.aside)}</span>' if self.aside else ""
         return f"<h2>{inline(self.name)}{beside}</h2>" if self.name else ""
 
+    def more(self) -> str:
+        return f' id="{place(self.name)}"' if self.name and self.tag == "section" else ""
+
     def markdown(self) -> str:
         inner = super().markdown()
         return f"## {plain(self.name)}\n\n{inner}" if inner and self.name else inner
@@ -205,6 +213,20 @@ class Folded(Section):
 
     def title(self) -> str:
         return f"<summary>{inline(self.name)}</summary>"
+
+
+class Drawer(Section):
+    """A section that is opened on demand: its title is a line of the page."""
+
+    tag = "details"
+
+    def html(self) -> str:
+        inner = self.inner()
+        opened = f'<div id="{place(self.name)}">{inner}</div>'  # a browser opens what a link leads into
+        return _element(self.tag, self.title() + opened, "drawer") if inner else ""
+
+    def title(self) -> str:
+        return f"<summary>{super().title()}</summary>"
 
 
 class Head(Group):
@@ -224,6 +246,22 @@ class Head(Group):
         return f"# {plain(self.name)} {plain(self.about)}\n\n{plain(self.kicker)}\n\n{super().markdown()}"
 
 
+class Contents:
+    """Links to the sections of a page that come after it."""
+
+    def __init__(self, sections: Iterable[Any]):
+        self.names = [each.name for each in sections if isinstance(each, Section) and each.name and each.inner()]
+
+    def html(self) -> str:
+        links = "".join(f'<a href="#{place(name)}">{inline(name)}</a>' for name in self.names)
+        return f"<nav>{links}</nav>" * bool(links)
+
+
+def place(name: str) -> str:
+    """The name of a section in a link."""
+    return "-".join(re.findall("[a-z0-9]+", name.lower()))
+
+
 class Report(Group):
     """A page that stands alone and needs no network. ``styles`` are further style sheets."""
 
@@ -231,8 +269,21 @@ class Report(Group):
         super().__init__(*sections)
         self.name, self.styles = title, styles
 
+    def drawings(self) -> dict[str, str]:
+        """Every drawing as a file of its own, by a name: SVG that needs no page, in the colours of a light one."""
+        style = _style().partition("@media (prefers-color-scheme")[0] + "".join(_style().partition("* {")[1:])
+        found: dict[str, str] = {}
+        for section in self.parts:
+            bodies = [figure.body for figure in _figures(section) if figure.body.startswith("<svg")]
+            for number, body in enumerate(bodies, 1):
+                name = f"{place(getattr(section, 'name', '') or 'page')}-{number}.svg"
+                found[name] = body.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
+                    ">", f"><style>{escape(style, quote=False)}</style>", 1
+                )
+        return found
+
     def html(self) -> str:
-        house = (files(__package__) / "pages.css").read_text("utf-8")
+        house = _style()
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -252,6 +303,17 @@ def repeat(
     """Section that tells how to make the same page again."""
     versions = ", ".join(f"{name} {value}" for name, value in (software or {}).items())
     return Section("To repeat this", Text(command, tag="pre"), note(text), hashes, note(versions, "muted"))
+
+
+def _style() -> str:
+    return (files(__package__) / "pages.css").read_text("utf-8")
+
+
+def _figures(part: Any) -> list[Figure]:
+    """Figures within a part, in their order."""
+    if isinstance(part, Figure):
+        return [part]
+    return list(itertools.chain.from_iterable(map(_figures, part.parts))) if isinstance(part, Group) else []
 
 
 def _html(part: Any) -> str:

@@ -15,37 +15,35 @@ from gaitway_files.trust import trust, trusted
 from gaitway_files.writing import write_text
 from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract, sha256
 from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_tasks.ground import LEVEL, Ground
 from gaitway_tasks.robots.mjcf import ModelError
 
-from ..bundle.batched_policy import BatchedPolicy, SideBySide
+from ..bundle.batched_policy import BatchedPolicy
 from ..mujoco.estimates import estimates_note
 from ..mujoco.model import help_in
-from ..mujoco.plant import NOMINAL_PHYSICS, FixedFeet, Physics, Plant, build_plant
+from ..mujoco.plant import FixedFeet, Plant, build_plant
 from ..pages.verdict import software
-from .conditions import Conditions
 from .engines import Engine
 from .evidence import Evidence, Strip
+from .failing import Advise, reason, shown, walked_again
 from .in_engines import engine_scenarios, walk
-from .ladders import GAVE_UP, another_tile, classes_of, ladder_title, on_tiles
+from .ladders import GAVE_UP, classes_of, ladder_title, on_tiles
 from .needs import LeftOut
+from .running import Plants, conditions_of, run_scenarios
 from .scenario import Scenario
 from .schedule import MOST_REPETITIONS, Order, Progress, Task, run_all
 from .sensitivity import sensitivity
-from .simulate import Trajectory, simulate
 from .studio import Frames, Pictures, Studio
 from .suite import Suite, bodily, check_scenarios
 from .suites import suite_of
 from .tally import Run, Tally, joined, measured
 from .verdict import ScenarioResult, SeedResult, Verdict
+from .why import Shown
 from .workers import Workers
 
-FULL_PAYLOAD_MASS = 40.0
-"""Robots lighter than this [kg] carry payloads in proportion."""
-MOST_TAKEN_AWAY = 0.5
-"""Share of the base's mass that a negative payload may take: a humanoid's base is a pelvis of a few kilograms."""
 STOPPED = "a required scenario failed before they were finished"
 """Why scenarios are left out after a failure that ended the suite."""
+FIGURES = "figures"
+"""Folder of a report's drawings."""
 
 
 def validate_bundle(
@@ -65,6 +63,8 @@ def validate_bundle(
     stop_at_failure: bool = False,
     first: Sequence[str] = (),
     more: Callable[[Verdict], Any] | None = None,
+    advise: Advise | None = None,
+    called: Path | None = None,
 ) -> Verdict:
     """Run the suite of its family on ``bundle`` and say whether its policy may leave simulation.
 
@@ -79,7 +79,9 @@ def validate_bundle(
     ``first`` names scenarios that are run before the others, such as those that failed last time; names of others are
     ignored. ``stop_at_failure`` ends the suite at the first required scenario that fails in MuJoCo: the verdict then
     has what was finished by then, which depends on ``processes``, says what was not, and is a FAIL. ``more`` gives a
-    further section of the report once the verdict is known. Raises a
+    further section of the report once the verdict is known, and ``advise`` the likely cause of a FAIL. A report of a
+    FAIL shows its worst failure, which :attr:`.Verdict.why` says. ``called`` is the path by which the user knows
+    ``bundle``. Raises a
     ``ValueError`` subclass before anything is written if bundle or model cannot be used.
     """
     bundle = Path(bundle)
@@ -162,7 +164,14 @@ def validate_bundle(
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),
     )
     if report_dir is not None and pictures is not None:
-        write_report(suite, verdict, evidence, contract, bundle, path, report_dir, pictures, climbs, more)
+        failed = None
+        if not verdict.passed and verdict.failures():
+            failed = walked_again(suite, verdict, chosen, bundle, contract, plants)
+            verdict = replace(verdict, why=reason(suite, verdict, failed, contract, advise))
+        seen = shown(suite, failed, contract, path, reference, report_dir, video=video) if failed else None
+        write_report(
+            suite, verdict, evidence, contract, called or bundle, path, report_dir, pictures, climbs, more, seen
+        )
     if progress:
         progress(len(chosen), len(chosen), "Done", None)
     return verdict
@@ -287,75 +296,6 @@ def usable(
     return kept, tuple(dict.fromkeys(left_out))
 
 
-class Plants:
-    """The robot on each ground and under each physics that the suite needs, compiled once."""
-
-    def __init__(self, contract: Contract, path: Path, reference: Path) -> None:
-        self._args = (contract, path, reference)
-        self._known: dict[tuple[Ground, Physics, bool], Plant] = {}
-
-    def get(self, ground: Ground = LEVEL, physics: Physics = NOMINAL_PHYSICS, gait: bool = False) -> Plant:
-        """Plant for a scenario; with ``gait``, feet are recorded at every physics step."""
-        key = (ground, physics, gait)
-        if key not in self._known:
-            self._known[key] = build_plant(*self._args, ground=ground, physics=physics, gait=gait)
-        return self._known[key]
-
-    def of(self, scenario: Scenario) -> Plant:
-        """The robot that ``scenario`` is run on."""
-        return self.get(scenario.ground, scenario.physics, scenario.gait)
-
-
-def run_scenario(
-    suite: Suite,
-    bundle: Path,
-    contract: Contract,
-    plants: Plants,
-    scenario: Scenario,
-    seed: int,
-    threads: int = 1,
-    repetition: int = 0,
-) -> Trajectory:
-    """:func:`run_scenarios` for one scenario of ``bundle``."""
-    policy = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs)
-    (recording,) = run_scenarios(suite, policy, contract, plants, [scenario], seed, threads, repetition)
-    return recording
-
-
-def run_scenarios(
-    suite: Suite,
-    policy: BatchedPolicy,
-    contract: Contract,
-    plants: Plants,
-    scenarios: Sequence[Scenario],
-    seed: int,
-    threads: int = 1,
-    repetition: int = 0,
-) -> list[Trajectory]:
-    """Draw and simulate scenarios as one batch; each ``repetition`` has draws of its own, of its course too.
-
-    Several scenarios must be those of one of :func:`.schedule.lots`. Numbers do not depend on who is beside.
-    """
-    number = (seed * MOST_REPETITIONS + repetition) * scenarios[0].tiles
-    plant = plants.of(replace(scenarios[0], ground=another_tile(scenarios[0].ground, number)))
-    conditions = [conditions_of(suite, contract, scenario, seed, repetition) for scenario in scenarios]
-    together = Conditions.side_by_side(conditions)
-    payload = together.payload * min(1.0, plant.mass / FULL_PAYLOAD_MASS)
-    least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
-    together = replace(together, payload=np.maximum(payload, least))
-    robots = SideBySide([policy.fresh(scenario.envs) for scenario in scenarios])
-    recording = simulate(plant, contract, robots, together, threads=threads, bodies=suite.bodies)
-    ends = np.cumsum([scenario.envs for scenario in scenarios]).tolist()
-    return [recording.of(slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def conditions_of(suite: Suite, contract: Contract, scenario: Scenario, seed: int, repetition: int) -> Conditions:
-    """The draws of a scenario, other ones for each ``repetition``."""
-    if repetition:
-        scenario = replace(scenario, draws=f"{scenario.draws or scenario.name}/{repetition}")
-    return suite.draw(scenario, contract, seed)
-
-
 def for_robot(scenario: Scenario, plant: Plant) -> Scenario:
     """The scenario with limits in SI units."""
     return replace(scenario, limits=tuple(limit.for_robot(plant.stand_height) for limit in scenario.limits))
@@ -392,16 +332,22 @@ def write_report(
     pictures: Pictures,
     climbs: Mapping[str, Strip],
     more: Callable[[Verdict], Any] | None,
+    failed: Shown | None,
 ) -> None:
-    """``validation.json`` and the page that shows it."""
+    """``validation.json``, the page that shows it, and its drawings as files of their own."""
     from .report import report
 
     verdict.save(folder / "validation.json")
     evidence.showcase, evidence.strip = pictures.showcase, pictures.strip
     further = None if more is None else more(verdict)
     clip, why = pictures.clip, pictures.why_no_clip
-    page = report(suite, verdict, evidence, contract, bundle, model, clip, why, climbs, further)
+    page = report(suite, verdict, evidence, contract, bundle, model, clip, why, climbs, further, failed)
     write_text(folder / "report.html", page.html())
+    (folder / FIGURES).mkdir(exist_ok=True)
+    for old in (folder / FIGURES).glob("*.svg"):
+        old.unlink()
+    for name, drawing in page.drawings().items():
+        write_text(folder / FIGURES / name, drawing)
 
 
 __all__ = ["ModelError", "validate_bundle"]

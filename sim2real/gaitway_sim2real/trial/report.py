@@ -13,14 +13,31 @@ from gaitway_onboard.bundle.contract import Actuator, Contract
 
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.media import film
-from ..pages.model import Badge, Cell, Figure, Folded, Head, Report, Section, Table, bold, heading, mark, note, repeat
+from ..pages.model import (
+    Badge,
+    Cell,
+    Contents,
+    Drawer,
+    Figure,
+    Folded,
+    Head,
+    Report,
+    Section,
+    Table,
+    bold,
+    heading,
+    mark,
+    note,
+    repeat,
+)
 from . import plots
 from .engine_section import engine_section
 from .evidence import Evidence, Strip
 from .metric import Metric
 from .needs import by_reason
 from .suite import Suite
-from .verdict import LimitCheck, Verdict
+from .verdict import LimitCheck, ScenarioResult, Verdict
+from .why import Shown
 
 MOST_FAILURES = 7
 
@@ -36,18 +53,18 @@ def report(
     why_no_clip: str,
     climbs: Mapping[str, Strip] | None = None,
     further: Section | None = None,
+    failed: Shown | None = None,
 ) -> Report:
     """The whole page. ``climbs`` are pictures of walks on rungs of ladders, by their titles; ``further`` is a section
-    about what was done besides."""
+    about what was done besides, and ``failed`` the walk that a FAIL is explained by.
+
+    What decides is on top; the rest is opened on demand. ``bundle`` is where the user has it."""
     own = suite.sections(verdict, evidence, contract, climbs or {})
-    return Report(
-        f"{contract.robot}: validation {verdict.word}",
-        _head(verdict, contract),
-        _film(clip, why_no_clip, suite.film_note),
-        *own[:1],
-        further,
-        _sensitivity(suite, verdict),
+    film = _film(clip, why_no_clip, suite.film_note)
+    parts = [
         _scenarios(verdict),
+        *own[:1],
+        _sensitivity(suite, verdict),
         engine_section(verdict),
         *own[1:],
         _motion(evidence, contract),
@@ -55,7 +72,15 @@ def report(
         _all_numbers(suite, verdict),
         _scope(suite, verdict, contract),
         _provenance(verdict, contract, bundle, model),
-    )
+    ]
+    if verdict.passed:
+        first = [film, further]
+    else:
+        first = [_failed_walk(failed), _scenarios(verdict, failed=True), further]
+        parts = [film, *parts]
+    below = [Drawer(each.name, *each.parts, aside=each.aside) for each in parts if each is not None]
+    title = f"{contract.robot}: validation {verdict.word}"
+    return Report(title, _head(verdict, contract), Contents([*filter(None, first), *below]), *first, *below)
 
 
 def _head(verdict: Verdict, contract: Contract) -> Head:
@@ -75,8 +100,25 @@ def _head(verdict: Verdict, contract: Contract) -> Head:
         f"{robots} simulated robots, {hours:.1f} hours in all."
     )
     kicker = f"Validation in {', '.join(verdict.engines)}, suite {verdict.suite_version}, seed {verdict.seed}"
-    said = Badge(verdict.word, text), [*lines, *verdict.remarks()]
-    return Head(kicker, contract.robot, contract.task, *said, css=verdict.word.lower())
+    if verdict.passed or verdict.why is None:
+        said: tuple[Any, ...] = Badge(verdict.word, text), [*lines, *verdict.remarks()]
+        return Head(kicker, contract.robot, contract.task, *said, css=verdict.word.lower())
+    why = verdict.why
+    rows = {"What it did": ". ".join(why.seen), "In common": why.common, "Likely cause": why.cause, "Next": why.command}
+    more = Folded("All that failed, and remarks", [*lines, *verdict.remarks()])
+    told = {name: value for name, value in rows.items() if value}
+    return Head(kicker, contract.robot, contract.task, Badge(verdict.word, text), told, more, css="fail")
+
+
+def _failed_walk(failed: Shown | None) -> Section | None:
+    """The robot that failed worst: its film, and the feet or whatever the suite draws."""
+    if failed is None:
+        return None
+    told, walk = failed.explanation, failed.walk
+    clip: Any = note(f"No film: {failed.why_no_clip}.", "muted")
+    if failed.clip is not None:
+        clip = Figure(film(failed.clip), f"Robot {walk.robot + 1}, {told.start:.1f} to {told.end:.1f} s")
+    return Section(f"The worst failure: {walk.result.title}", note(walk.result.about, ""), clip, *told.figures)
 
 
 def decisive(verdict: Verdict) -> str:
@@ -96,15 +138,21 @@ def _film(clip: Path | None, why: str, more: str) -> Section:
     return Section("What it looks like", Figure(film(clip, start=4)), note(text))
 
 
-def _scenarios(verdict: Verdict) -> Section:
+def _scenarios(verdict: Verdict, failed: bool = False) -> Section | None:
+    """All scenarios, or only the required ones that ``failed``, with the checks that failed."""
     rows: list[Sequence[str | Cell | None] | str] = []
     for required, title in ((True, "Required"), (False, "Beyond the requirement; does not decide the verdict")):
         chosen = [result for result in verdict.flat if result.required == required]
-        rows += [title] * bool(chosen)
+        if failed:
+            chosen = _worst_first([result for result in chosen if required and not result.passed])[:MOST_FAILURES]
+            title = ""
+        rows += [title] * bool(chosen and title)
         for result in chosen:
             about = f"{bold(result.title)}\n{result.about} {result.envs} robots, {result.seconds:.0f} s."
             first: list[str | Cell | None] = [mark(result.passed, required), about]
             for check in result.checks:
+                if failed and check.passed:
+                    continue
                 limit, found = allowed(check), mark(check.passed, required, check.said(check.value))
                 rows.append([*first, check.metric.title, found, limit, _bar(check, required)])
                 first = [None, None]
@@ -112,9 +160,17 @@ def _scenarios(verdict: Verdict) -> Section:
         "The bar is full at the limit, marked by the line; shorter is better; the thin line on it is the interval, and "
         "a limit holds when all of it does. For survival the bar shows the share of allowed losses used."
     )
+    if failed:
+        count = sum(r.required and not r.passed for r in verdict.flat)
+        text = f"{count} in all; the others are in the table of all scenarios." if count > MOST_FAILURES else ""
     heads = ["", "Scenario", "Measured", "Result", "Limit", "Share of what is allowed"]
     kinds = ["mark", "", "metric", "num", "num", ""]
-    return Section("Scenarios", Table(heads, rows, kinds, css="scenarios"), note(text))
+    name = "What failed" if failed else "Scenarios"
+    return Section(name, Table(heads, rows, kinds, css="scenarios"), note(text)) if rows else None
+
+
+def _worst_first(results: list[ScenarioResult]) -> list[ScenarioResult]:
+    return sorted(results, key=lambda each: -max(check.used for check in each.checks))
 
 
 def allowed(check: LimitCheck) -> str:
@@ -235,7 +291,7 @@ def _left_out(verdict: Verdict) -> list[Any]:
 
 
 def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path) -> Section:
-    command = f"gaitway validate {bundle.name}"
+    command = f"gaitway validate {bundle}"
     command += " --rough" if verdict.ground_version else ""
     command += "" if verdict.model == "bundle" else f" --model {model.name}"
     command += f" --seed {verdict.seed}" if verdict.seed else ""

@@ -20,6 +20,7 @@ from ..mujoco.physics import NOMINAL_PHYSICS, Physics
 from ..mujoco.plant import Plant
 from ..population.survey import Tours
 from . import commands, metric
+from .causes import Cause
 from .commands import Commands, Told
 from .conditions import Conditions, draw
 from .evidence import Evidence, Strip, joints_of
@@ -29,9 +30,12 @@ from .needs import Need, Subject, unmet
 from .scenario import Scenario
 from .showcase import Showcase, run_showcase
 from .simulate import Trajectory
+from .why import Explanation, FailedWalk, fall_in_words
 
 TOUR = 20.0
 """Length of the tour of commands that a report shows [s]."""
+SHOWN = 4.0
+"""Time of a failed walk that a report shows [s]."""
 PICTURES = 8
 """Pictures of a strip."""
 
@@ -77,6 +81,10 @@ class Suite:
     """What the film shows, beyond a robot that follows commands."""
     knots: Any = None
     """Commands of failing cases that are searched for, :class:`..falsify.space.Knots`; None without a search."""
+    themes: Mapping[str, str] = field(default_factory=dict)
+    """What metrics are about, in words that several share, by their names: for what failures have in common."""
+    causes: tuple[Cause, ...] = ()
+    """Settings of a training by which a policy fails."""
     not_tested: tuple[str, ...] = ()
     """Said in the report, so that a PASS is not read as more than it is."""
 
@@ -137,6 +145,20 @@ class Suite:
     def untested(self, on_ground: bool) -> tuple[str, ...]:
         """What was not tested, with or without the ladders of ground."""
         return self.not_tested
+
+    def worst(self, scenario: Scenario, rec: Trajectory, contract: Contract, name: str, at_least: bool) -> int:
+        """Number of the robot that does worst by metric ``name``: the first that fell, where robots have no values."""
+        values = self.measure(rec, contract, scenario)[name].values
+        if len(values) != len(rec.mass) or not np.isfinite(values).any():
+            values, at_least = (rec.fall_step >= 0).astype(float), False
+        return int(np.nanargmin(values) if at_least else np.nanargmax(values))
+
+    def explain(self, walk: FailedWalk, contract: Contract) -> Explanation:
+        """What a robot that failed did, and when."""
+        dt = walk.recording.control_dt
+        end = walk.fell if walk.fell is not None else len(walk.recording.alive) * dt
+        seen = fall_in_words(walk, contract) or f"{walk.result.title}: {walk.check.sentence()}"
+        return Explanation(seen=(seen,), start=max(0.0, end - SHOWN), end=end)
 
     def evidence(self, scenario: Scenario, rec: Trajectory) -> Evidence | None:
         """What a report's plots need of one recording, if anything."""

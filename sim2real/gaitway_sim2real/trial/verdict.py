@@ -20,6 +20,7 @@ from .needs import LeftOut, by_reason
 from .scenario import Limit, Scenario
 from .sensitivity import Factor, Level
 from .suites import EARLIER, suite_for
+from .why import Why
 
 __all__ = ["LimitCheck", "ScenarioResult", "SeedResult", "Verdict", "VerdictError"]
 
@@ -232,6 +233,8 @@ class Verdict:
     """Class on each ladder of ground. Not part of the verdict."""
     sensitivity: tuple[Factor, ...] = field(default=(), compare=False)
     """Effect of one change at a time on the key metrics."""
+    why: Why | None = field(default=None, compare=False)
+    """Reason for a FAIL that a report was made of."""
 
     @property
     def flat(self) -> tuple[ScenarioResult, ...]:
@@ -271,6 +274,7 @@ class Verdict:
             + (f"; also {', '.join(check.title for check in others)}" if others else "")
             for title, (worst, *others) in failed.items()
         ]
+        lines += [f"  {line}" for line in (self.why.lines() if self.why else ())]
         lines += [
             f"  {line}"
             for line in (*self.remarks(), *side_by_side(self.scenarios, [self.metrics[name] for name in self.compared]))
@@ -308,6 +312,7 @@ class Verdict:
             "seeds": [_named(row) for row in self.seeds],
             "ground": [asdict(found) for found in self.ground],
             "sensitivity": [asdict(factor) for factor in self.sensitivity],
+            "why": None if self.why is None else self.why.to_dict(),
             "scenarios": [_result_dict(result) for result in self.scenarios],
         }
         return plain(body)
@@ -334,6 +339,7 @@ class Verdict:
                 said=tuple(line for line in data.get("remarks", ()) if not line.startswith(OURS)),
                 ground=tuple(Class(**row) for row in data.get("ground", ())),
                 sensitivity=tuple(map(_factor, data.get("sensitivity", ()))),
+                why=Why.of(data["why"]) if data.get("why") else None,
             )
             verdict.summary()  # what cannot be said is no verdict
             return verdict
