@@ -91,6 +91,8 @@ def _lifts(walk: FailedWalk, contract: Contract) -> tuple[str, float]:
     peaks, lengths, count = (
         feet.each(feet.swings.peak, "median"), feet.each(feet.swings.seconds), feet.swings.count(feet.shape)[0],
     )  # fmt: skip
+    if not count.any():
+        return "no foot is lifted", RAMP
     centimetres: Callable[[float], str] = "{:.1f} cm".format
     if check.metric.name in ("clearance", "dragging_feet"):
         k = int(peaks.argmin())
@@ -196,6 +198,7 @@ def _feet(walk: FailedWalk, start: float, end: float) -> tuple[object, ...]:
     drawn = feet_over_time(shown, start, end, clearance=limits.get("clearance"), slip=limits.get("slip"))
     legend = ("stance", "on the ground"), ("slide", "slips more than is allowed"), ("command", "height")
     return (
-        Figure(drawn, f"{walk.result.title}, robot {walk.robot + 1}, from {start:.1f} to {end:.1f} s", legend=legend),
+        Figure(drawn, f"{walk.result.title}, robot {walk.robot + 1}, from {start:.1f} to {end:.1f} s"),
+        Figure("", legend=legend),
         note("Height: lowest point of the foot; a full row is 12 cm. Right: time on the ground."),
     )

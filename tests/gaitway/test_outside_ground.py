@@ -12,7 +12,7 @@ from gaitway_files import trust as trusting
 from gaitway_mujoco import make_env
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.plant import build_plant
-from gaitway_sim2real.trial.judging import Plants, run_scenario
+from gaitway_sim2real.trial.running import Plants, run_scenario
 from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_tasks.ground import LEVEL, Ground, Plane, Slope
 from gaitway_tasks.mdp import curriculums, rewards, terminations

@@ -22,6 +22,7 @@ from gaitway_files.reading import printable
 
 NUMBER = "num"
 """Kind of a column of numbers."""
+SVG = re.compile("<svg .*?</svg>", re.DOTALL)
 MARKED = re.compile("\ue000([^\ue000\ue001]*)\ue001")
 
 
@@ -274,7 +275,7 @@ class Report(Group):
         style = _style().partition("@media (prefers-color-scheme")[0] + "".join(_style().partition("* {")[1:])
         found: dict[str, str] = {}
         for section in self.parts:
-            bodies = [figure.body for figure in _figures(section) if figure.body.startswith("<svg")]
+            bodies = [svg for figure in _figures(section) for svg in SVG.findall(figure.body)]
             for number, body in enumerate(bodies, 1):
                 name = f"{place(getattr(section, 'name', '') or 'page')}-{number}.svg"
                 found[name] = body.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(

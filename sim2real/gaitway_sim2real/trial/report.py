@@ -20,6 +20,7 @@ from ..pages.model import (
     Drawer,
     Figure,
     Folded,
+    Group,
     Head,
     Report,
     Section,
@@ -118,7 +119,9 @@ def _failed_walk(failed: Shown | None) -> Section | None:
     clip: Any = note(f"No film: {failed.why_no_clip}.", "muted")
     if failed.clip is not None:
         clip = Figure(film(failed.clip), f"Robot {walk.robot + 1}, {told.start:.1f} to {told.end:.1f} s")
-    return Section(f"The worst failure: {walk.result.title}", note(walk.result.about, ""), clip, *told.figures)
+    drawn, *others = told.figures or (None,)
+    shown = Group(clip, drawn) if drawn is not None else clip
+    return Section(f"The worst failure: {walk.result.title}", note(walk.result.about, ""), shown, *others)
 
 
 def decisive(verdict: Verdict) -> str:

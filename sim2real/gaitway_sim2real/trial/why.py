@@ -10,6 +10,7 @@ from typing import Any
 
 from gaitway_onboard.bundle.contract import Contract
 
+from ..mujoco.film import COMPONENTS
 from ..mujoco.plant import Plant
 from .scenario import Scenario
 from .simulate import Trajectory
@@ -114,8 +115,11 @@ def fall_in_words(walk: FailedWalk, contract: Contract) -> str:
 
 def told_in_words(command: Iterable[float], contract: Contract) -> str:
     """A command with names and units, zeros left out."""
-    rows = zip(contract.command_names, command, contract.command_units, strict=True)
-    said = ", ".join(f"{name} {value:.2g} {unit}".strip() for name, value, unit in rows if abs(value) > 1e-6)
+    numbers: tuple[tuple[str, str], ...] = COMPONENTS
+    if not contract.follows_velocity:
+        numbers = tuple(zip(contract.command_names, contract.command_units, strict=True))
+    rows = zip(numbers, command, strict=True)
+    said = ", ".join(f"{name} {value:.2g} {unit}".strip() for (name, unit), value in rows if abs(value) > 1e-6)
     return said or "to stand"
 
 

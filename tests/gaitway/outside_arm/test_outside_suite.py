@@ -14,8 +14,8 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.bundle.in_memory import contract_before_training
 from gaitway_sim2real.trial import Verdict, validate_bundle
 from gaitway_sim2real.trial.examination import Examiner
-from gaitway_sim2real.trial.judging import Plants
 from gaitway_sim2real.trial.metric import Metric
+from gaitway_sim2real.trial.running import Plants
 from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_sim2real.trial.simulate import simulate
 from gaitway_sim2real.trial.stressors import Load

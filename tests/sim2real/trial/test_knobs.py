@@ -15,7 +15,7 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.delay import DelayLine
 from gaitway_sim2real.mujoco.plant import PHYSICS_DT, Plant, actuator_laws, build_plant
 from gaitway_sim2real.mujoco.robots import DIVERGED, RobotBatch
-from gaitway_sim2real.trial import judging
+from gaitway_sim2real.trial import running
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.simulate import Trajectory, simulate
 from gaitway_sim2real.trial.stressors import SensorNoise
@@ -87,16 +87,16 @@ def test_payload_adds_mass_to_the_base(plant: Plant, contract: Contract) -> None
 
 def test_payload_leaves_half_of_the_base(bundle: Path, contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    walk = judging.simulate
+    walk = running.simulate
 
     def watched(plant, contract, policy, conditions, **asked):
         seen.append(conditions)
         return walk(plant, contract, policy, conditions, **asked)
 
-    monkeypatch.setattr(judging, "simulate", watched)
-    plants = judging.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
+    monkeypatch.setattr(running, "simulate", watched)
+    plants = running.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
     for kilograms in (-15.0, -5.0, 15.0):
-        judging.run_scenario(SUITE, bundle, contract, plants, small(payload=(kilograms, kilograms)), seed=0)
+        running.run_scenario(SUITE, bundle, contract, plants, small(payload=(kilograms, kilograms)), seed=0)
     np.testing.assert_allclose([conditions.payload[0] for conditions in seen], [-19.203 / 2, -5.0, 15.0])
 
 

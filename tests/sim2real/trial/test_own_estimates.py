@@ -55,7 +55,7 @@ def test_each_step_is_compared_with_the_velocity_that_the_signals_came_from(bund
 def test_the_report_has_a_row_for_each_kind_of_command(bundle: Path, tmp_path: Path) -> None:
     verdict = validate_bundle(bundle, scenarios=SHORT, report_dir=tmp_path, video=False, processes=1)
     page = (tmp_path / "report.html").read_text()
-    section = page.partition("Velocity as the policy estimates it")[2].partition("</section>")[0]
+    section = page.rpartition("Velocity as the policy estimates it</h2>")[2].partition("</details>")[0]
     for result in verdict.scenarios:
         assert result.metrics["own_velocity_error"] > 0.01 and escape(result.title) in section
         low, high = result.intervals["own_velocity_error"]

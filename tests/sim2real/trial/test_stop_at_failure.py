@@ -11,7 +11,8 @@ from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.floors import FIRM
 from gaitway_sim2real.trial import Verdict, judging, validate_bundle
-from gaitway_sim2real.trial.judging import STOPPED, Plants, run_scenario, run_scenarios
+from gaitway_sim2real.trial.judging import STOPPED
+from gaitway_sim2real.trial.running import Plants, run_scenario, run_scenarios
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.schedule import LOT, Order, Task, lots
 from gaitway_sim2real.trial.stressors import SensorNoise

@@ -11,7 +11,7 @@ import pytest
 from drawing import drawn
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.mujoco.robots import RobotBatch
-from gaitway_sim2real.trial import judging, validate_bundle
+from gaitway_sim2real.trial import running, validate_bundle
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.stressors import SensorNoise, Signals, Stressor
 from gaitway_velocity.scenarios import SCENARIOS
@@ -52,8 +52,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def walked(bundle: Path, scenario: Scenario, seed: int = 0) -> Any:
     contract = Contract.load(bundle)
-    plants = judging.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
-    return judging.run_scenario(SUITE, bundle, contract, plants, scenario, seed)
+    plants = running.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
+    return running.run_scenario(SUITE, bundle, contract, plants, scenario, seed)
 
 
 def test_it_does_what_it_says(bundle: Path) -> None:

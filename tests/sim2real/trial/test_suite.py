@@ -103,11 +103,11 @@ def test_a_seed_is_a_verdict_with_any_number_of_processes(bundle: Path, tmp_path
 
 def test_report_is_complete_and_self_contained(bundle: Path, reported: tuple[Verdict, Path]) -> None:
     verdict, folder = reported
-    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "validation.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["figures", "report.html", "validation.json"]
     assert Verdict.load(folder / "validation.json", policy=bundle / "policy.onnx").to_dict() == verdict.to_dict()
     page = (folder / "report.html").read_text()
-    assert not re.search(r"""(?:src|href)=["'](?!data:)|@import|url\(|https?://""", page)
-    assert page.count("<svg") == page.count("</svg>") == 15
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)|@import|url\(|https?://""", page)
+    assert page.count("<svg") == page.count("</svg>") == len([*(folder / "figures").iterdir()]) == 16
     for text in ("FAIL", "Command grid", "Standing still", "Friction 0.3", verdict.policy_sha256, "gaitway validate"):
         assert text in page
 

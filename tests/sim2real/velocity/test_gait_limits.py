@@ -11,8 +11,9 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.rehearse import nominal
 from gaitway_sim2real.trial import Verdict, validate_bundle
-from gaitway_sim2real.trial.judging import Plants, usable
+from gaitway_sim2real.trial.judging import usable
 from gaitway_sim2real.trial.needs import by_reason
+from gaitway_sim2real.trial.running import Plants
 from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_velocity import limits
 from gaitway_velocity.command_classes import CLASSES, draw_class, has_class

@@ -16,8 +16,9 @@ from gaitway_sim2real.bundle.batched_policy import BatchedPolicy
 from gaitway_sim2real.mujoco.plant import Plant, build_plant
 from gaitway_sim2real.mujoco.robots import CONTACT_FORCE, RobotBatch
 from gaitway_sim2real.trial import Verdict, report, validate_bundle
-from gaitway_sim2real.trial.judging import Plants, usable
+from gaitway_sim2real.trial.judging import usable
 from gaitway_sim2real.trial.needs import by_reason
+from gaitway_sim2real.trial.running import Plants
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.simulate import Trajectory, simulate
 from gaitway_tasks.robots import ROBOTS

@@ -238,7 +238,7 @@ def test_a_robot_that_stands_crosses_nothing(stand: Path, tmp_path: Path) -> Non
         "On rough ground",
         "share of robots that crossed: Kerbs",
         "Kerbs, 13 cm",
-        f"validate {stand.name} --rough",
+        f"validate {stand} --rough",
     ):
         assert text in page
     assert all(escape(text) in page for text in not_tested(True))

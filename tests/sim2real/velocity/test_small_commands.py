@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_from_axis
-from gaitway_sim2real.trial import judging
+from gaitway_sim2real.trial import running
 from gaitway_sim2real.trial.commands import Told
 from gaitway_sim2real.trial.evidence import Evidence
 from gaitway_sim2real.trial.needs import unmet
@@ -192,8 +192,8 @@ def test_a_deaf_cart_misses_those_it_stops_before() -> None:
 
 def run(bundle: Path, scenario: Scenario) -> Trajectory:
     contract = Contract.load(bundle)
-    plants = judging.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
-    return judging.run_scenario(SUITE, bundle, contract, plants, scenario, 0)
+    plants = running.Plants(contract, bundle / "robot.xml", bundle / "robot.xml")
+    return running.run_scenario(SUITE, bundle, contract, plants, scenario, 0)
 
 
 def test_the_demo_robot_answers_and_is_driven() -> None:
@@ -221,7 +221,7 @@ def test_arms_move_and_nothing_else_does(statue: Path) -> None:
     contract = Contract.load(statue)
     still = run(statue, replace(SCENARIO["arms_moved"], envs=2, seconds=PERIOD, commands="standing", stressors=()))
     moved = run(statue, replace(SCENARIO["arms_moved"], envs=2, seconds=PERIOD, commands="standing"))
-    plant = judging.Plants(contract, statue / "robot.xml", statue / "robot.xml").get()
+    plant = running.Plants(contract, statue / "robot.xml", statue / "robot.xml").get()
     arms = arm_joints(plant, contract.joint_names)
     names = [contract.joint_names[joint] for joint in arms]
     assert names and not any(part in name for name in names for part in ("hip", "knee", "ankle", "torso", "waist"))
@@ -233,7 +233,7 @@ def test_arms_move_and_nothing_else_does(statue: Path) -> None:
 def test_targets_of_arms_are_smooth_and_in_their_range(statue: Path) -> None:
     contract = Contract.load(statue)
     world = SimpleNamespace(
-        contract=contract, plant=judging.Plants(contract, statue / "robot.xml", statue / "robot.xml").get()
+        contract=contract, plant=running.Plants(contract, statue / "robot.xml", statue / "robot.xml").get()
     )
     stressor, pose = ArmsMoved(), np.tile(contract.default_joint_pos, (3, 1))
     kept = stressor.start(world, np.random.default_rng(0))  # type: ignore[arg-type]
