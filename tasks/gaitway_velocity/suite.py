@@ -26,6 +26,7 @@ from .commands import KINDS, walks_a_class
 from .corners import corner_of, fallen_corners
 from .gait import gait_metrics, one_stride
 from .knots import KNOTS
+from .levels import LEVELS
 from .limits import CORNERS
 from .metrics import GAIT, METRICS, measure
 from .needs import NEEDS, Subject
@@ -163,6 +164,7 @@ SUITE = VelocitySuite(
     ),
     tour=TOURS,
     knots=KNOTS,
+    levels=LEVELS,
     themes=THEMES,
     causes=CAUSES,
     film_physics=FIRM,

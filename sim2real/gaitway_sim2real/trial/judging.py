@@ -27,6 +27,7 @@ from .evidence import Evidence, Strip
 from .failing import Advise, reason, shown, walked_again
 from .in_engines import engine_scenarios, walk
 from .ladders import GAVE_UP, classes_of, ladder_title, on_tiles
+from .levels import level_of
 from .needs import LeftOut
 from .running import Plants, conditions_of, run_scenarios
 from .scenario import Scenario
@@ -159,6 +160,7 @@ def validate_bundle(
         metrics=suite.table,
         compared=suite.compared,
         said=tuple(suite.remarks(everything)),
+        level=level_of(suite.levels, results) if whole else "",
         ground=classes_of(everything),
         sensitivity=table,
         seeds=tuple(closest(row, alone[row]) for row in rows) if seeds > 1 else (),

@@ -97,7 +97,8 @@ def _head(verdict: Verdict, contract: Contract) -> Head:
     extra = f", and {sum(r.passed for r in beyond)} of {len(beyond)} beyond the requirement" if beyond else ""
     passed = bold(f"{sum(result.passed for result in required)} of {len(required)}")
     text = (
-        f"{bold(decisive(verdict))}\nThe policy passed {passed} required scenarios{extra}{model}. "
+        f"{bold(decisive(verdict))}\nThe policy passed {passed} required scenarios{extra}{model}"
+        f"{f', and {bold(verdict.level)}' if verdict.level and not verdict.passed else ''}. "
         f"{robots} simulated robots, {hours:.1f} hours in all."
     )
     kicker = f"Validation in {', '.join(verdict.engines)}, suite {verdict.suite_version}, seed {verdict.seed}"

@@ -25,6 +25,7 @@ from .commands import Commands, Told
 from .conditions import Conditions, draw
 from .evidence import Evidence, Strip, joints_of
 from .intervals import Samples
+from .levels import Level
 from .metric import Metric, measure_general
 from .needs import Need, Subject, unmet
 from .scenario import Scenario
@@ -83,6 +84,8 @@ class Suite:
     """Commands of failing cases that are searched for, :class:`..falsify.space.Knots`; None without a search."""
     themes: Mapping[str, str] = field(default_factory=dict)
     """What metrics are about, in words that several share, by their names: for what failures have in common."""
+    levels: tuple[Level, ...] = ()
+    """Levels beside PASS and FAIL, from low to high."""
     causes: tuple[Cause, ...] = ()
     """Settings of a training by which a policy fails."""
     not_tested: tuple[str, ...] = ()

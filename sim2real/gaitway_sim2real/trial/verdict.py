@@ -233,6 +233,8 @@ class Verdict:
     """Class on each ladder of ground. Not part of the verdict."""
     sensitivity: tuple[Factor, ...] = field(default=(), compare=False)
     """Effect of one change at a time on the key metrics."""
+    level: str = ""
+    """Highest level of the suite that holds; empty without one. It decides nothing."""
     why: Why | None = field(default=None, compare=False)
     """Reason for a FAIL that a report was made of."""
 
@@ -266,6 +268,7 @@ class Verdict:
         """A few lines for a terminal; a scenario that failed has one: its worst check, and the names of others."""
         required = [result for result in self.scenarios if result.required]
         head = f"{self.word}: {sum(r.passed for r in required)} of {len(required)} required scenarios passed"
+        head += f"; level: {self.level}" * bool(self.level and not self.passed)
         failed: dict[str, list[LimitCheck]] = {}
         for result, check in self.failures():
             failed.setdefault(result.title, []).append(check)
@@ -312,6 +315,7 @@ class Verdict:
             "seeds": [_named(row) for row in self.seeds],
             "ground": [asdict(found) for found in self.ground],
             "sensitivity": [asdict(factor) for factor in self.sensitivity],
+            "level": self.level,
             "why": None if self.why is None else self.why.to_dict(),
             "scenarios": [_result_dict(result) for result in self.scenarios],
         }
@@ -339,6 +343,7 @@ class Verdict:
                 said=tuple(line for line in data.get("remarks", ()) if not line.startswith(OURS)),
                 ground=tuple(Class(**row) for row in data.get("ground", ())),
                 sensitivity=tuple(map(_factor, data.get("sensitivity", ()))),
+                level=str(data.get("level", "")),
                 why=Why.of(data["why"]) if data.get("why") else None,
             )
             verdict.summary()  # what cannot be said is no verdict
