@@ -18,6 +18,10 @@ GROUPS = {
         "gaitway_tasks.mdp.terminations": "what ends an episode",
         "gaitway_tasks.mdp.events": "randomisation and pushes",
     },
+    "From Python": {
+        "gaitway.api": "what `import gaitway` offers: train, export, validate, play and more",
+        "gaitway.handles": "runs, policies, bundles and films",
+    },
     "Worlds": {
         "gaitway_mujoco": "robots in batched MuJoCo",
         "gaitway_gymnasium": "environments of Gymnasium and EnvPool",
