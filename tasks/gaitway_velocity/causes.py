@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gaitway_sim2real.trial.causes import LESS, MORE, NARROWER, OTHER, Cause
 
 from .themes import FALLS, FOLLOWS, LIFTS, SLIDES, SMALL, STANDS
@@ -60,6 +62,7 @@ CAUSES: tuple[Cause, ...] = (
     _row(REWARD + r"(action_rate_l2|dof_torques_l2|dof_acc_l2|ang_vel_xy_l2|lin_vel_z_l2|flat_orientation_l2)\.weight",
          MORE, "this cost keeps the robot from moving as it should", LIFTS, FOLLOWS, SMALL, FALLS),
     _row(REWARD + r"action_rate_l2\.weight", LESS, "without this cost, targets tremble", STANDS, FOLLOWS),
-    _row("total_steps", LESS, "it trained for less time", *(LIFTS, SLIDES, FOLLOWS, STANDS, FALLS, SMALL)),
+    replace(_row("total_steps", LESS, "it trained for less time", LIFTS, SLIDES, FOLLOWS, STANDS, FALLS, SMALL),
+            weight=0.4),
 )  # fmt: skip
 """Rows of which the first wins where two explain as many failures."""

@@ -22,6 +22,8 @@ class Cause:
     """Themes, metrics, scenarios and "factor:NAME" of what fails."""
     says: str
     """What the setting does, as the end of a sentence."""
+    weight: float = 1.0
+    """Below 1 for a setting that anything may come from: others go before it."""
 
     def applies(self, key: str, recipe: Any, own: Any) -> bool:
         """True if ``own`` differs from ``recipe`` in this way."""
@@ -50,7 +52,7 @@ def likely(
     themes: Mapping[str, str],
     changes: Mapping[str, tuple[Any, Any]],
 ) -> Found | None:
-    """The cause that has most of the failures for symptoms, of equal ones the first; None without one.
+    """The cause that has most of the failures for symptoms, by its weight; of equal ones the first; None without one.
 
     ``failures`` are results and checks, ``changes`` the recipe's value and the training's of each key that differs.
     """
@@ -64,7 +66,7 @@ def likely(
         for key, (recipe, own) in changes.items()
         if cause.applies(key, recipe, own)
     ]
-    return max((each for each in found if each.share), key=lambda each: each.share, default=None)
+    return max((each for each in found if each.share), key=lambda each: each.share * each.cause.weight, default=None)
 
 
 def said(value: Any) -> str:

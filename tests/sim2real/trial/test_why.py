@@ -111,5 +111,12 @@ def test_of_two_changes_that_with_more_symptoms_is_named() -> None:
     assert found is not None and found.key.endswith("stand_still.weight") and found.share == pytest.approx(2 / 3)
 
 
+def test_too_little_time_is_named_only_where_nothing_explains_half_of_the_failures() -> None:
+    less, slide = {"total_steps": (4_500_000, 1_000_000)}, {REWARD + "feet_slide.weight": (-0.25, 0)}
+    failures = [pair("slip", "gait_a"), pair("rest_speed", "standing")]
+    named = [likely(CAUSES, failures, THEMES, changes) for changes in (less, less | slide)]
+    assert [found and found.key for found in named] == ["total_steps", REWARD + "feet_slide.weight"]
+
+
 def test_a_reason_without_a_cause_has_no_empty_lines() -> None:
     assert Why(scenario="a", robot=1, seen=("it falls",)).lines() == ["seen: it falls"]
