@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..config.overrides import flatten
-from .gather import Run, text_of
+from .gather import Run
+from .names import Config, Names, described, has, text_of
 
 EXPECTED = ("seed",)
 """Settings in which runs of one group should differ."""
 ABSENT = "—"
+TERM_METRIC = re.compile(r"rollout/(?!termination/|reward$)(.+)")
+"""Metrics of a single reward."""
 ORIGIN = ("versions", "machine", "git")
 
 
 def config_differences(runs: Sequence[Run], groups: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Settings that differ between groups on a task they share: dotted key to group to its values."""
-    keys = list(dict.fromkeys(key for run in runs for key in run.header.config if key not in EXPECTED))
-    found = {}
-    for key in keys:
-        values = {group: _by_task(runs, group, key) for group in groups}
-        if any(_differ(values[a], values[b]) for i, a in enumerate(groups) for b in groups[i + 1 :]):
-            found[key] = {group: ", ".join(_merged(values[group])) for group in groups}
+    """Settings that differ between groups on a task they share: dotted key to group to its values.
+
+    Where a term is missing in some runs, its own key stands for it, with the values "with" and "without".
+    """
+    names = Names(run.header.config for run in runs)
+    found: dict[str, dict[str, str]] = {}
+    for key in _keys(run.header.config for run in runs):
+        if (term := names.term(key)) and term not in found:
+            _add(found, term, {group: _by_task(runs, group, term, _with) for group in groups})
+        _add(found, key, {group: _by_task(runs, group, key, _value, term) for group in groups})
     return found
 
 
@@ -30,18 +38,25 @@ def mixed_settings(runs: Sequence[Run]) -> list[str]:
     found = []
     for group, task in dict.fromkeys((run.group, run.task) for run in runs):
         configs = [run.header.config for run in runs if (run.group, run.task) == (group, task)]
-        keys = dict.fromkeys(key for config in configs for key in config if key not in EXPECTED)
-        mixed = [key for key in keys if len({text_of(config.get(key, ...)) for config in configs}) > 1]
-        if mixed:
-            shown = ", ".join(mixed[:4]) + (f" and {len(mixed) - 4} more settings" if len(mixed) > 4 else "")
-            found.append(f"{group} on {task} mixes runs that differ in {shown}: --group {mixed[0]} separates them")
+        if mixed := _mixed(configs, _keys(configs)):
+            key = Names(configs).term(mixed[0]) or mixed[0]
+            found.append(f"{group} on {task} mixes runs: {described(mixed, configs)}; --group {key} separates them")
     return found
 
 
-def rewards_that_differ(runs: Sequence[Run]) -> list[str]:
-    """Settings of rewards in which runs differ: dotted keys."""
-    keys = dict.fromkeys(key for run in runs for key in run.header.config if key.startswith("task.rewards."))
-    return [key for key in keys if len({text_of(run.header.config.get(key)) for run in runs}) > 1]
+def rewards_that_differ(runs: Sequence[Run], metric: str) -> list[str]:
+    """Settings in which runs differ and on which ``metric`` depends: dotted keys of rewards and timing.
+
+    A return is a sum over an episode of rewards, each with its weight and the control period.
+    """
+    if term := TERM_METRIC.fullmatch(metric):
+        prefixes: tuple[str, ...] = (f"task.rewards.{term[1]}.",)
+    elif "return" in metric.lower() or "reward" in metric.lower():
+        prefixes = ("task.rewards.", "task.timing.")
+    else:
+        return []
+    configs = [run.header.config for run in runs]
+    return _mixed(configs, [key for key in _keys(configs) if key.startswith(prefixes)])
 
 
 def origin(runs: Sequence[Run], groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:
@@ -61,16 +76,37 @@ def _origin_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value != {}}
 
 
-def _by_task(runs: Sequence[Run], group: str, key: str) -> dict[str, list[str]]:
-    """Task to the distinct values of ``key`` among the group's runs."""
+def _keys(configs: Iterable[Config]) -> list[str]:
+    return list(dict.fromkeys(key for config in configs for key in config if key not in EXPECTED))
+
+
+def _mixed(configs: Sequence[Config], keys: Iterable[str]) -> list[str]:
+    return [key for key in keys if len({text_of(config.get(key, ...)) for config in configs}) > 1]
+
+
+def _add(found: dict[str, dict[str, str]], key: str, values: Mapping[str, dict[str, list[str]]]) -> None:
+    """Enter ``key`` if it differs between two groups on a task."""
+    if any(_differ(a, b) for a, b in itertools.combinations(values.values(), 2)):
+        found[key] = {group: ", ".join(_merged(by_task)) or ABSENT for group, by_task in values.items()}
+
+
+def _by_task(
+    runs: Sequence[Run], group: str, key: str, say: Callable[[Config, str], str], term: str | None = None
+) -> dict[str, list[str]]:
+    """Task to the distinct values of ``key`` among the group's runs, of those with ``term`` if it is one of a term."""
     found: dict[str, list[str]] = {}
     for run in runs:
-        if run.group == group:
-            value = text_of(run.header.config[key]) if key in run.header.config else ABSENT
-            values = found.setdefault(run.task, [])
-            if value not in values:
-                values.append(value)
-    return found
+        if run.group == group and (term is None or has(run.header.config, term)):
+            found.setdefault(run.task, []).append(say(run.header.config, key))
+    return {task: list(dict.fromkeys(values)) for task, values in found.items()}
+
+
+def _value(config: Config, key: str) -> str:
+    return text_of(config[key]) if key in config else ABSENT
+
+
+def _with(config: Config, term: str) -> str:
+    return "with" if has(config, term) else "without"
 
 
 def _differ(a: Mapping[str, list[str]], b: Mapping[str, list[str]]) -> bool:

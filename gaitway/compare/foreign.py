@@ -18,7 +18,7 @@ from gaitway_files.reading import NAME, FileError, as_text, printable, read_byte
 
 from ..errors import RunError
 from ..runs.folder import is_run
-from .series import LAST_EPISODES, LAST_SHARE, NothingToCompare, Series
+from .series import LAST_EPISODES, LAST_SHARE, NothingToCompare, Series, share_of
 
 MONITOR = re.compile(r"(?:.*\.)?monitor\.csv")
 EVENTS = "events.out.tfevents."
@@ -65,7 +65,8 @@ class Log:
             steps=steps,
             wall_s=wall,
             values=values,
-            window=LAST_EPISODES if of_episodes else max(1, round(LAST_SHARE * len(values))),
+            window=LAST_EPISODES if of_episodes else share_of(len(values)),
+            share=not of_episodes,
             name={"return": "training return", "length": "training episode length"}.get(key, key),
             protocol=f"mean of the last {LAST_EPISODES} training episodes"
             if of_episodes

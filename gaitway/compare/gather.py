@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.reading import FileError, MissingFile
-from gaitway_files.yaml_files import parse_yaml, read_yaml
+from gaitway_files.reading import FileError
+from gaitway_files.yaml_files import parse_yaml
 
-from ..config.overrides import CONFIG_FILE, flatten
-from ..errors import RunError, nearest
-from ..runs.folder import RECORD, RunFolder, is_run
+from ..config.overrides import CONFIG_FILE, flatten, read_settings
+from ..errors import ConfigError, RunError, nearest
+from ..runs.folder import METRICS, RECORD, RunFolder, is_run
 from .foreign import Log, find_logs, read_log
-from .series import Evaluation, NothingToCompare, Series, read_evaluations, read_series
+from .names import Names, text_of
+from .series import Evaluation, Judged, NothingToCompare, Series, read_evaluations, read_judged, read_series
 
 RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "seed", "world": "world"}
 """Names of facts about a run, and their keys in ``run.json``."""
+PLAIN = ("agent", "preset", "task", "world")
+"""Facts whose values say what they are."""
 BASELINE = " (baseline)"
 
 
@@ -52,11 +55,12 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A finished run with its numbers."""
+    """A run with its numbers."""
 
     header: Header
     series: Series
     evaluations: tuple[Evaluation, ...]
+    judged: Judged = Judged()
 
     @property
     def task(self) -> str:
@@ -137,11 +141,13 @@ def choose(headers: list[Header], conditions: Sequence[str]) -> list[Header]:
 
 def put_into_groups(headers: list[Header], keys: str, labels: Sequence[str]) -> list[Header]:
     """Headers with the name of their group: the values of ``keys`` (comma-separated), renamed by ``old=new``."""
-    names = [key.strip() for key in keys.split(",")]
-    for key in names:
-        _check_key(headers, key, "--group")
+    names = Names(header.config for header in headers)
+    parts = [key.strip() for key in keys.split(",")]
+    for key in parts:
+        if names.term(key) != key:
+            _check_key(headers, key, "--group")
     renamed = {}
-    groups = {_group_name(header, names) for header in headers}
+    groups = {_group_name(header, parts, names) for header in headers}
     for text in labels:
         old, separator, new = text.rpartition("=")
         if not separator or old not in groups or not new:
@@ -149,28 +155,34 @@ def put_into_groups(headers: list[Header], keys: str, labels: Sequence[str]) -> 
         renamed[old] = new
     named = []
     for header in headers:
-        name = _group_name(header, names)
+        name = _group_name(header, parts, names)
         suffix = BASELINE if header.baseline else ""
         named.append(replace(header, group=renamed.get(name, name) + suffix))
     return named
 
 
-def read_runs(headers: Iterable[Header], metric: str) -> tuple[list[Run], list[LeftOut]]:
-    """The finished runs with their numbers, and the others."""
+def read_runs(
+    headers: Iterable[Header], metric: str, *, unfinished: bool = False
+) -> tuple[list[Run], list[LeftOut]]:
+    """The finished runs with their numbers, or also those that were stopped, and the others."""
     runs: list[Run] = []
     left_out: list[LeftOut] = []
     for header in headers:
         status = header.record["status"]
-        if status != "finished":
+        if status == "failed" or (status != "finished" and not unfinished):
             left_out.append(_unfinished(header, status))
+            continue
+        if header.record["steps"] == 0 and not (header.path / METRICS).exists():
+            left_out.append(LeftOut(header.path, "it has done no steps", header))
             continue
         try:
             evaluations = () if header.log is not None else read_evaluations(header.path)
             series = header.log.series(metric) if header.log else read_series(header.path, metric, evaluations)
+            judged = Judged() if header.log is not None else read_judged(header.path)
         except RunError as error:
             left_out.append(LeftOut(header.path, str(error), header))
         else:
-            runs.append(Run(header=header, series=series, evaluations=evaluations))
+            runs.append(Run(header=header, series=series, evaluations=evaluations, judged=judged))
     return runs, left_out
 
 
@@ -185,21 +197,22 @@ def _unfinished(header: Header, status: str) -> LeftOut:
 
 def _read_config(run: Path) -> dict[str, Any]:
     path = run / CONFIG_FILE
+    if not path.exists():
+        raise NothingToCompare(f"it has no {CONFIG_FILE}")
     try:
-        tree = read_yaml(path)
-    except MissingFile:
-        raise NothingToCompare(f"it has no {CONFIG_FILE}") from None
-    except FileError as error:
-        raise RunError(f"{CONFIG_FILE} cannot be read: {error.reason}") from None
-    if not isinstance(tree, dict):
-        raise RunError(f"{CONFIG_FILE} is damaged: it is not a mapping")
-    return flatten(tree)
+        return flatten(read_settings(path))
+    except ConfigError as error:
+        raise RunError(f"{CONFIG_FILE} cannot be read: {str(error).replace(f'{path} ', '')}") from None
 
 
-def _group_name(header: Header, keys: list[str]) -> str:
-    """Group name: plain values for names (an agent, a preset), key=value for numbers."""
+def _group_name(header: Header, keys: list[str], names: Names) -> str:
+    """Group name: plain values for names (an agent, a preset), the setting with its value for others."""
     return ", ".join(
-        text_of(header.get(key)) if key in ("agent", "preset", "task", "world") else f"{key}={text_of(header.get(key))}"
+        text_of(header.get(key))
+        if key in PLAIN
+        else f"{key} {text_of(header.get(key))}"
+        if key in RECORDED
+        else names.value(key, header.config)
         for key in keys
     )
 
@@ -223,12 +236,3 @@ def _parse(value: str) -> Any:
         return parse_yaml(value, "the value")
     except FileError:
         return value
-
-
-def text_of(value: Any) -> str:
-    """Text of a setting, as pages and conditions show it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

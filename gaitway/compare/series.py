@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import RunError
-from ..runs.folder import EPISODES, EVALUATIONS, METRICS
+from ..runs.folder import EPISODES, EVALUATIONS, EXAMINATIONS, METRICS
+from ..runs.judgements import JUDGEMENTS
 from ..runs.rows import parse_rows
 from .statistics import Array
 
@@ -39,6 +40,18 @@ class Series:
     window: int
     name: str
     protocol: str
+    share: bool = False
+    """The window is a share of the rows, :data:`LAST_SHARE`."""
+
+    def until(self, steps: float) -> Series:
+        """The series as it was after so many steps; raises :class:`NothingToCompare` if it had not begun."""
+        seen = self.steps <= steps
+        if not seen.any():
+            raise NothingToCompare(f"it has no {self.name} in its first {steps:,.0f} steps")
+        window = share_of(int(seen.sum())) if self.share else self.window
+        return replace(
+            self, steps=self.steps[seen], wall_s=self.wall_s[seen], values=self.values[seen], window=window
+        )
 
     @property
     def score(self) -> float:
@@ -66,24 +79,38 @@ class Evaluation:
     wall_s: float
     deterministic: bool
     returns: Array
-    falls: float | None = None
-    """Share of a robot's episodes that ended by a fall."""
-    linear: float | None = None
-    """Mean distance of a robot from its first command [m/s]; :attr:`yaw` [rad/s]."""
-    yaw: float | None = None
+    falls: int | None = None
+    """Number of a robot's episodes that ended by a fall."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Mean distance of a robot from its commands by measure, of several commands also by the command's name."""
 
     @property
     def mean(self) -> float:
         return float(self.returns.mean())
 
+    @property
+    def kind(self) -> tuple[int, bool, int]:
+        """Steps, determinism and number of episodes: evaluations that may stand beside each other have the same."""
+        return self.steps, self.deterministic, len(self.returns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """Judgements of a robot's policies: its examinations, and verdicts of the whole suite."""
+
+    examined: bool | None = None
+    """Whether the last examination was passed; None without one."""
+    suite: bool | None = None
+    """Whether a policy of the run passed the suite; None if none was judged."""
+
 
 def read_series(run: Path, metric: str, evaluations: tuple[Evaluation, ...]) -> Series:
     """The rows of ``metric``."""
     if metric in (EVALUATION, EVALUATION_MAX):
-        return _evaluation_series(evaluations, best=metric == EVALUATION_MAX)
+        return evaluation_series(evaluations, best=metric == EVALUATION_MAX)
     if metric not in ("return", "length"):
         return _metric_series(run, metric)
-    rows = read_rows(run / EPISODES) if (run / EPISODES).exists() else []
+    rows = _rows_of(run / EPISODES)
     if not rows:
         raise NothingToCompare(
             "no training episode was finished; --metric rollout/reward compares the mean rewards of steps, and "
@@ -111,18 +138,37 @@ def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
                 returns=np.array(row["returns"], dtype=np.float64),
                 **_walking(row),
             )
-            for row in (read_rows(path) if path.exists() else [])
+            for row in _rows_of(path)
             if row["returns"]
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
 
 
-def _walking(row: dict[str, Any]) -> dict[str, float]:
+def read_judged(run: Path, until: float = math.inf) -> Judged:
+    """Examinations of the first ``until`` steps; verdicts name no steps, and count only for a whole run."""
+    examinations = [row for row in _rows_of(run / EXAMINATIONS) if row.get("steps", 0) <= until]
+    tried = [bool(row["suite"].get("passed")) for row in examinations if isinstance(row.get("suite"), dict)]
+    verdicts = _rows_of(run / JUDGEMENTS) if until == math.inf else []
+    tried += [row.get("verdict") == "PASS" for row in verdicts]
+    return Judged(
+        examined=bool(examinations[-1].get("passed")) if examinations else None, suite=any(tried) if tried else None
+    )
+
+
+def _walking(row: dict[str, Any]) -> dict[str, Any]:
     """Tracking errors and falls of a robot's evaluation, as far as the row has them."""
-    errors: dict[str, float] = next((found for found in row.get("tracking", {}).values() if found), {})
-    falls = {"falls": float(row["falls"]) / len(row["returns"])} if "falls" in row else {}
-    return falls | {name: float(errors[name]) for name in ("linear", "yaw") if name in errors}
+    commands = {name: found for name, found in row.get("tracking", {}).items() if found}
+    errors = {
+        measure if len(commands) == 1 else f"{name} {measure}": float(value)
+        for name, found in commands.items()
+        for measure, value in found.items()
+    }
+    return ({"falls": int(row["falls"])} if "falls" in row else {}) | {"errors": errors}
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    return read_rows(path) if path.exists() else []
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -135,7 +181,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return found.rows
 
 
-def _evaluation_series(evaluations: tuple[Evaluation, ...], *, best: bool) -> Series:
+def evaluation_series(evaluations: tuple[Evaluation, ...], *, best: bool) -> Series:
+    """The mean returns of the evaluations; the score is the last, or the ``best``."""
     if not evaluations:
         raise NothingToCompare("no evaluation on record: train with evaluation_episodes=100")
     return Series(
@@ -166,13 +213,19 @@ def _metric_series(run: Path, key: str) -> Series:
         run / METRICS,
         rows,
         key,
-        window=max(1, round(LAST_SHARE * len(rows))),
+        window=share_of(len(rows)),
         name=key,
         protocol=f"mean of {key} over the last {LAST_SHARE:.0%} of the iterations",
+        share=True,
     )
 
 
-def _series(path: Path, rows: list[dict[str, Any]], key: str, *, window: int, name: str, protocol: str) -> Series:
+def share_of(count: int) -> int:
+    """The last rows over which a metric is averaged."""
+    return max(1, round(LAST_SHARE * count))
+
+
+def _series(path: Path, rows: list[dict[str, Any]], key: str, **about: Any) -> Series:
     try:
         steps, wall = (np.array([float(row[name]) for row in rows]) for name in ("steps", "wall_s"))
         values = _finite(key, [float(row[key]) for row in rows])
@@ -180,7 +233,7 @@ def _series(path: Path, rows: list[dict[str, Any]], key: str, *, window: int, na
         if isinstance(error, RunError):
             raise
         raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
-    return Series(steps=steps, wall_s=wall, values=values, window=window, name=name, protocol=protocol)
+    return Series(steps=steps, wall_s=wall, values=values, **about)
 
 
 def _finite(key: str, values: list[float]) -> Array:

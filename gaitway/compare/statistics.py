@@ -8,8 +8,9 @@ bootstrap one call: resampled scores have shape (..., reps, n).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,22 +19,57 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Scores = Sequence[Array]
 LEVEL = 0.95
-FEWEST = 3
-"""Fewest runs of a task that have an interval."""
+FEWEST = 10
+"""Fewest runs of a task that have an interval: with fewer, a bootstrap is too narrow (benchmarks/seeds.py)."""
+UNLIKELY = 0.05
+"""Largest chance with which a difference counts as one."""
+MOST_PAIRS = 10_000
+"""Pairs up to which the chance is exact; beyond, it is that of a normal distribution."""
 BLOCK = 2**22  # numbers resampled at a time, to bound memory
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic and the ends of its 95 % interval; the ends are NaN where a task has too few runs.
+    """A statistic and the ends of its 95 % interval; the ends are NaN where a task has a single run.
 
-    With ``extremes`` a task has only two runs, and the ends are the statistic of each task's worst and best run.
+    With ``extremes`` a task has too few runs for an interval, and the ends are the statistic of each task's worst and
+    best run.
     """
 
     value: Array
     low: Array
     high: Array
     extremes: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Each run of one side against each run of the other on the same task, over all tasks."""
+
+    better: int
+    equal: int
+    count: int
+    runs: tuple[int, int]
+    """Fewest runs of a task, on either side."""
+    chance: float
+    """Probability of a result at least as clear, in either direction, if there is no difference."""
+
+    @property
+    def worse(self) -> int:
+        return self.count - self.better - self.equal
+
+    @property
+    def different(self) -> bool:
+        """True if chance alone is an unlikely reason."""
+        return self.chance <= UNLIKELY
+
+    def turned(self) -> Pairs:
+        """The same pairs, seen from the other side."""
+        return replace(self, better=self.worse, runs=(self.runs[1], self.runs[0]))
+
+    def __str__(self) -> str:
+        equal = f", equal in {self.equal}" if self.equal else ""
+        return f"better in {self.better}{equal} of {self.count} pair{'' if self.count == 1 else 's'} of seeds"
 
 
 def interquartile_mean(x: Array) -> Array:
@@ -75,6 +111,56 @@ def probability_of_improvement(x: Scores, y: Scores) -> Array:
     return np.asarray(np.mean(wins, axis=0))
 
 
+def pairs(x: Scores, y: Scores) -> Pairs:
+    """Pairs of runs of both sides on the same task, one array (n,) for each task; larger is better.
+
+    The chance is that of the rank-sum test of Mann and Whitney (1947), two-sided, its sums added over the tasks. Ties
+    count half and are rounded towards no difference.
+    """
+    better = sum(int((a[:, None] > b).sum()) for a, b in zip(x, y, strict=True))
+    equal = sum(int((a[:, None] == b).sum()) for a, b in zip(x, y, strict=True))
+    sizes = [(len(a), len(b)) for a, b in zip(x, y, strict=True)]
+    count = sum(n * m for n, m in sizes)
+    wins = better + equal / 2
+    losses = count - max(wins, count - wins)
+    return Pairs(
+        better=better,
+        equal=equal,
+        count=count,
+        runs=(min(n for n, _ in sizes), min(m for _, m in sizes)),
+        chance=min(1.0, 2.0 * chance_of_fewer(sizes, math.ceil(losses) + 1)),
+    )
+
+
+def chance_of_fewer(sizes: Sequence[tuple[int, int]], wins: float) -> float:
+    """Probability of fewer than ``wins`` won pairs if there is no difference; ``sizes`` are the runs of both sides."""
+    count = sum(n * m for n, m in sizes)
+    if count > MOST_PAIRS:
+        spread = math.sqrt(sum(n * m * (n + m + 1) for n, m in sizes) / 12.0)
+        return 0.5 * math.erfc((count / 2 - math.ceil(wins) + 0.5) / spread / math.sqrt(2.0))
+    whole = np.ones(1)
+    for n, m in sizes:
+        whole = np.convolve(whole, _won_pairs(n, m))
+    return float(whole[: max(0, math.ceil(wins))].sum())
+
+
+def _won_pairs(n: int, m: int) -> Array:
+    """Probabilities of 0 to n m won pairs if all orders of the n + m runs are equally likely, shape (n m + 1,).
+
+    The largest run is one of the n, and wins m pairs, with probability n / (n + m):
+    P(n, m, u) = n / (n + m) P(n - 1, m, u - m) + m / (n + m) P(n, m - 1, u)
+    """
+    row = [np.ones(1) for _ in range(m + 1)]
+    for i in range(1, n + 1):
+        row[0] = np.ones(1)
+        for j in range(1, m + 1):
+            found = np.zeros(i * j + 1)
+            found[j:] = i / (i + j) * row[j]
+            found[: i * (j - 1) + 1] += j / (i + j) * row[j - 1]
+            row[j] = found
+    return row[m]
+
+
 def performance_profile(scores: Scores, thresholds: Array) -> Array:
     """Share of runs that score above each threshold, mean over tasks; shape (len(thresholds), ...)."""
     return np.mean([(x > thresholds.reshape(-1, *[1] * x.ndim)).mean(-1) for x in scores], axis=0)
@@ -91,22 +177,23 @@ def estimate(
     reps: int,
     seed: int = 0,
     indices: Sequence[Sequence[NDArray[Any]]] | None = None,
+    fewest: int = FEWEST,
 ) -> Estimate:
     """``statistic(*samples)`` with its percentile interval over stratified resamples.
 
-    Two runs of a task are too few for that: there the ends of a single sample's statistic are those of its extremes.
-    Each sample is resampled on its own, within each task. ``indices`` gives the draws of each sample, in place of
-    ``seed``.
+    Where a task has less than ``fewest`` runs, there is no interval: the ends of a single sample's statistic are those
+    of its extremes, and those of two samples NaN. Each sample is resampled on its own, within each task. ``indices``
+    gives the draws of each sample, in place of ``seed``.
     """
     if indices is None:
         rng = np.random.default_rng(seed)
         indices = [stratified_indices([x.shape[-1] for x in scores], reps, rng) for scores in samples]
     value = np.asarray(statistic(*samples))
-    fewest = min(x.shape[-1] for scores in samples for x in scores)
-    if fewest == 2 and len(samples) == 1:
+    runs = min(x.shape[-1] for scores in samples for x in scores)
+    if 1 < runs < fewest and len(samples) == 1:
         ends = [np.asarray(statistic([end(x, axis=-1, keepdims=True) for x in samples[0]])) for end in (np.min, np.max)]
         return Estimate(value, np.minimum(*ends), np.maximum(*ends), extremes=True)
-    if fewest < FEWEST:
+    if runs < fewest:
         unknown = np.full(value.shape, np.nan)
         return Estimate(value, unknown, unknown)
     blocks = []
