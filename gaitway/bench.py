@@ -19,9 +19,10 @@ from gaitway_files.json_files import read_json
 from gaitway_files.reading import FileError
 from gaitway_files.writing import open_to_append
 
+from .compare.measures import error_name, fallen
+from .compare.series import read_evaluations
 from .errors import RunError
 from .runs.folder import RECORD, family
-from .runs.rows import parse_rows
 from .training.interrupt import StopRequest, stop_requests
 
 ATTEMPTS = 3
@@ -138,13 +139,18 @@ def _all_ended(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
 
 
 def _result(job: Job) -> str:
+    """Length of the run and its last evaluation; of a robot falls and tracking errors stand before the return."""
     record = job.record()
     text = f"{record['steps']:,} steps in {record['wall_time_s']:.0f} s"
     try:
-        returns = parse_rows(job.folder / "evaluations.jsonl").rows[-1]["returns"]
+        last = read_evaluations(job.folder)[-1]
     except (RunError, LookupError):
         return text
-    return f"{text}, evaluation {sum(returns) / len(returns):.2f} over {len(returns)} episodes"
+    if last.falls is None:
+        return f"{text}, evaluation {last.mean:.2f} over {len(last.returns)} episodes"
+    errors = [f"{value:.3f} {unit} {name}" for key, value in last.errors.items() for name, unit in [error_name(key)]]
+    told = [f"{fallen([last])} episodes fell", *errors, f"return {last.mean:.2f}"]
+    return f"{text}, evaluation: {', '.join(told)}"
 
 
 def _verdict(jobs: Sequence[Job], failed: Sequence[Job], stop: StopRequest) -> int:

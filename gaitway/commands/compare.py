@@ -64,6 +64,7 @@ def add_options(parser: options.Parser) -> None:
         "--normalize HOW",
         "none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
     )
+    parser.switch("--unfinished", "compare stopped runs too, at the number of steps that all share")
     parser.option("--reps", "resamples (default 2000)", options.count, default=DEFAULTS["reps"])
     parser.option("--html FILE", "write one self-contained page", Path)
     parser.option("--out DIR", "write compare.md, compare.csv, compare.html, and figures as PNG and SVG", Path)
@@ -100,6 +101,8 @@ def _check(args: argparse.Namespace) -> None:
     bound = args.min_prob_improvement
     if bound is not None and args.baseline is None:
         raise UserError("--min-prob-improvement compares with a baseline: add --baseline DIR")
+    if bound is not None and args.unfinished:
+        raise UserError("--min-prob-improvement judges finished runs: leave out --unfinished")
     if args.html is not None and args.html.is_dir():
         raise UserError(f"--html {args.html} is a folder: name a file such as {args.html / 'compare.html'}")
 
@@ -107,6 +110,7 @@ def _check(args: argparse.Namespace) -> None:
 def _comparison(args: argparse.Namespace) -> Comparison:
     from ..compare import gather
     from ..compare.comparison import compare
+    from ..compare.unfinished import cut
 
     new = gather.find_runs(args.folders)
     old = gather.find_runs([args.baseline]) if args.baseline else []
@@ -116,9 +120,14 @@ def _comparison(args: argparse.Namespace) -> Comparison:
     headers, left_out = gather.read_headers(new)
     base, base_left_out = gather.read_headers(old, baseline=True)
     chosen = gather.choose([*headers, *base], args.where)
-    runs, unusable = gather.read_runs(gather.put_into_groups(chosen, args.group, args.label), args.metric)
+    headers = gather.put_into_groups(chosen, args.group, args.label)
+    runs, unusable = gather.read_runs(headers, args.metric, unfinished=args.unfinished)
     left_out = [*left_out, *base_left_out, *unusable]
-    return compare(runs, left_out, grouped_by=args.group, normalise=args.normalize, reps=args.reps)
+    said: list[str] = []
+    if args.unfinished:
+        runs, short, said = cut(runs, args.metric)
+        left_out += short
+    return compare(runs, left_out, grouped_by=args.group, normalise=args.normalize, reps=args.reps, cut=said)
 
 
 def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) -> None:
@@ -155,4 +164,5 @@ def _typed(args: argparse.Namespace) -> list[str]:
         for one in value if isinstance(value, list) else [value]:
             if one is not None and one != DEFAULTS.get(name):
                 words += [f"--{name.replace('_', '-')}", str(one)]
+    words += ["--unfinished"] if args.unfinished else []
     return [private(word) for word in words]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from gaitway_files.errors import UserError
 
 from . import statistics
 from .differences import mixed_settings, rewards_that_differ
-from .gather import LeftOut, Run
+from .gather import STOPPED, LeftOut, Run
+from .names import described
 from .normalise import POINTS, Normalisation, make_normalisation
 from .series import Axis
-from .statistics import Array, Estimate, Scores
+from .statistics import FEWEST, Array, Estimate, Scores
 
 AGGREGATES = {
     "IQM": statistics.iqm,
@@ -41,15 +41,6 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Improvement:
-    """Probability that a run of ``better`` beats one of ``than``."""
-
-    better: str
-    than: str
-    estimate: Estimate
-
-
-@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Everything that is compared. Order of groups and tasks is that of the runs."""
 
@@ -58,6 +49,8 @@ class Comparison:
     grouped_by: str
     normalisation: Normalisation
     reps: int
+    cut: Sequence[str] = ()
+    """What was said where runs were cut to the steps that all share."""
 
     @cached_property
     def groups(self) -> list[str]:
@@ -71,8 +64,24 @@ class Comparison:
 
     @cached_property
     def shared_tasks(self) -> list[str]:
-        """Tasks on which every group has runs; aggregates use only these."""
+        """Tasks on which every group has runs."""
         return [task for task in self.tasks if all(self.of(group, task) for group in self.groups)]
+
+    @cached_property
+    def ranked_tasks(self) -> list[str]:
+        """Shared tasks whose scores are comparable; aggregates use only these."""
+        return [task for task in self.shared_tasks if task not in self.other_rewards]
+
+    @cached_property
+    def other_rewards(self) -> dict[str, str]:
+        """Tasks on which the metric depends on rewards that differ, and the differences in words."""
+        found = {}
+        for task in self.tasks:
+            runs = [run for run in self.runs if run.task == task]
+            keys = dict.fromkeys(key for run in runs for key in rewards_that_differ(runs, run.series.name))
+            if keys:
+                found[task] = described(list(keys), [run.header.config for run in runs])
+        return found
 
     def of(self, group: str, task: str) -> list[Run]:
         """Runs of a group on a task."""
@@ -94,38 +103,31 @@ class Comparison:
         return -1.0 if all(run.series.name.startswith(LOWER_IS_BETTER) for run in self.runs) else 1.0
 
     def scores(self, group: str) -> Scores:
-        """Normalised scores of a group, one array for each shared task."""
+        """Normalised scores of a group, one array for each ranked task."""
         return [
             self.normalisation(task, np.array([run.series.score for run in self.of(group, task)]))
-            for task in self.shared_tasks
+            for task in self.ranked_tasks
         ]
 
     @cached_property
     def aggregates(self) -> dict[str, dict[str, Estimate]]:
         """Group to name of aggregate to estimate. The optimality gap needs a scale on which 1 is the goal."""
         names = [name for name in AGGREGATES if self.normalisation.scales or name != "Optimality gap"]
-        if not self.shared_tasks:
+        if not self.ranked_tasks:
             return {}
         return {
             group: {name: statistics.estimate(AGGREGATES[name], self.scores(group), reps=self.reps) for name in names}
             for group in self.groups
         }
 
-    @cached_property
-    def improvements(self) -> list[Improvement]:
-        """Every pair of groups once; a baseline stands second."""
-        if not self.shared_tasks:
-            return []
-        pairs = itertools.combinations(self.groups, 2)
-        return [Improvement(better=a, than=b, estimate=self._improvement(a, b)) for a, b in pairs]
-
-    def _improvement(self, a: str, b: str) -> Estimate:
-        x, y = ([self.sign * task for task in self.scores(group)] for group in (a, b))
-        return statistics.estimate(statistics.probability_of_improvement, x, y, reps=self.reps)
+    @property
+    def intervals(self) -> bool:
+        """True if every group has enough runs of every ranked task for intervals."""
+        return all(len(self.of(group, task)) >= FEWEST for group in self.groups for task in self.ranked_tasks)
 
     def profiles(self) -> tuple[Array, dict[str, Estimate]]:
         """Thresholds, and for each group the share of runs above them."""
-        if not self.shared_tasks:
+        if not self.ranked_tasks:
             return np.zeros(0), {}
         scores = {group: self.scores(group) for group in self.groups}
         everything = np.concatenate([x for tasks in scores.values() for x in tasks])
@@ -160,7 +162,7 @@ class Comparison:
     def _efficiency(self, group: str) -> Curve:
         share = _grid(1.0)
         scores = []
-        for task in self.shared_tasks:
+        for task in self.ranked_tasks:
             series = [run.series for run in self.of(group, task)]
             curves = [self.normalisation(task, one.curve(share * one.end("steps"), "steps")) for one in series]
             scores.append(np.stack(curves, -1))
@@ -173,9 +175,11 @@ class Comparison:
         """Caveats of the comparison, one sentence each."""
         return [
             *(str(one) for one in self.left_out),
+            *self.cut,
             *self._warn_of_tasks(),
             *self._warn_of_rewards(),
             *self._warn_of_runs(),
+            *self._warn_of_few(),
             *mixed_settings(self.runs),
         ]
 
@@ -189,16 +193,20 @@ class Comparison:
 
     def _warn_of_rewards(self) -> list[str]:
         """Returns of different rewards are different numbers."""
-        found = []
-        for task in self.tasks if "return" in self.metric or "reward" in self.metric else ():
-            keys = rewards_that_differ([run for run in self.runs if run.task == task])
-            if keys:
-                shown = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
-                found.append(
-                    f"runs of {task} have different rewards ({shown}): their returns are not comparable; falls and "
-                    "tracking errors are, where they were evaluated"
-                )
-        return found
+        return [
+            f"runs of {task} have different rewards ({said}): their {self.metric} is not compared; falls and tracking "
+            "errors are, where they were evaluated (curves: --metric tracking/COMMAND/MEASURE)"
+            for task, said in self.other_rewards.items()
+        ]
+
+    def _warn_of_few(self) -> list[str]:
+        few: dict[int, list[str]] = {}
+        for task in self.tasks:
+            for group in self.groups:
+                if 1 < (count := len(self.of(group, task))) < FEWEST:
+                    few.setdefault(count, []).append(f"{group} on {task}")
+        found = "; ".join(f"{count} of {', '.join(names)}" for count, names in few.items())
+        return [f"too few runs for 95 % intervals, which need {FEWEST}: {found}"] if few else []
 
     def _warn_of_runs(self) -> list[str]:
         found = []
@@ -214,24 +222,31 @@ class Comparison:
                     found.append(f"{group} on {task} has seed {', '.join(twice)} more than once")
                 if len(runs) == 1:
                     found.append(f"{group} on {task} is a single run: nothing can be said about chance")
-                if len(runs) == 2:
-                    found.append(f"{group} on {task} has two runs, too few for a 95 % interval: min and max are shown")
         return found
 
 
 def compare(
-    runs: Sequence[Run], left_out: Sequence[LeftOut], *, grouped_by: str, normalise: str | None, reps: int
+    runs: Sequence[Run],
+    left_out: Sequence[LeftOut],
+    *,
+    grouped_by: str,
+    normalise: str | None,
+    reps: int,
+    cut: Sequence[str] = (),
 ) -> Comparison:
-    """Compare finished runs; raises an error without runs."""
+    """Compare runs; raises an error without runs. ``cut`` says how they were cut."""
     if not runs:
         reasons = "".join(f"\n  {one}" for one in left_out)
-        raise UserError(f"there is no finished run to compare{reasons}")
+        stopped = any(one.header and one.header.record["status"] in STOPPED for one in left_out)
+        hint = "; --unfinished compares those that were stopped" if stopped else ""
+        raise UserError(f"there is no finished run to compare{hint}{reasons}")
     return Comparison(
         runs=runs,
         left_out=left_out,
         grouped_by=grouped_by,
         normalisation=make_normalisation(normalise, runs),
         reps=reps,
+        cut=cut,
     )
 
 

@@ -17,7 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from .comparison import Comparison, Curve
+from .measures import Pairing, pairings
 from .series import Axis
+from .statistics import FEWEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,11 +97,13 @@ def draw(comparison: Comparison) -> list[Drawing]:
     """All figures that make sense for this comparison."""
     with matplotlib.rc_context(STYLE):
         drawings = [_curves(comparison, "steps"), _curves(comparison, "wall_s")]
-        if len(comparison.shared_tasks) > 1:
+        if len(comparison.ranked_tasks) > 1:
             drawings.append(_efficiency(comparison))
-        if comparison.shared_tasks and len(comparison.groups) > 1:
-            drawings += [_intervals(comparison), _improvements(comparison)]
-        if comparison.shared_tasks and len(comparison.runs) > 1:
+        if comparison.ranked_tasks and len(comparison.groups) > 1:
+            drawings.append(_intervals(comparison))
+        if found := [one for one in pairings(comparison) if math.isfinite(one.estimate.low)]:
+            drawings.append(_improvements(comparison, found))
+        if comparison.ranked_tasks and len(comparison.runs) > 1:
             drawings.append(_profiles(comparison))
         for drawing in drawings:  # arranged once, not for every format
             drawing.figure.draw_without_rendering()
@@ -129,9 +133,11 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         return Drawing("curves-time", f"{comparison.metric} by wall time", "By wall time.", figure)
     caption = (
         "By environment steps. Thin: single runs. Bold: interquartile mean over runs (with three or fewer, the mean) "
-        "with its 95 % bootstrap interval (with two, minimum and maximum), as far as all runs go. A curve's right end "
-        "is the run's score."
+        f"with its 95 % bootstrap interval (with fewer than {FEWEST}, minimum and maximum), as far as all runs go. A "
+        "curve's right end is the run's score."
     )
+    if comparison.other_rewards:
+        caption += f" Rewards differ on {', '.join(comparison.other_rewards)}: do not compare curves of groups there."
     return Drawing("curves-steps", f"{comparison.metric} by environment steps", caption, figure)
 
 
@@ -156,7 +162,7 @@ def _efficiency(comparison: Comparison) -> Drawing:
     axes.set_ylabel("score, IQM over tasks")
     _legend(figure, comparison)
     caption = (
-        f"Sample efficiency: interquartile mean of the curves of {len(comparison.shared_tasks)} tasks; "
+        f"Sample efficiency: interquartile mean of the curves of {len(comparison.ranked_tasks)} tasks; "
         f"{comparison.normalisation.about}."
     )
     return Drawing("efficiency", "Sample efficiency over all tasks", caption, figure)
@@ -173,20 +179,20 @@ def _intervals(comparison: Comparison) -> Drawing:
         axes.set_yticks(range(len(found)), [_short(group) for group in found] if column == 0 else [""] * len(found))
         axes.set_title(f"{name}, smaller is better" if name == "Optimality gap" else name)
         axes.locator_params(axis="x", nbins=5)
-    caption = "Line: estimate. Bar: 95 % interval; minimum and maximum of two runs."
-    return Drawing("aggregates", "Aggregates with 95 % intervals", caption, figure)
+    bar = "95 % interval" if comparison.intervals else f"minimum and maximum, or with {FEWEST} runs 95 % interval"
+    return Drawing("aggregates", "Aggregates", f"Line: estimate. Bar: {bar}.", figure)
 
 
-def _improvements(comparison: Comparison) -> Drawing:
-    found = comparison.improvements
-    figure = Figure(figsize=(PANEL[0], 1.0 + 0.44 * len(found)), layout="constrained")
+def _improvements(comparison: Comparison, found: Sequence[Pairing]) -> Drawing:
+    figure = Figure(figsize=(PANEL[0], 1.0 + 0.6 * len(found)), layout="constrained")
     axes = figure.add_subplot()
-    _draw_intervals(axes, [one.estimate for one in found], [_colour(comparison, one.better) for one in found])
-    axes.set_yticks(range(len(found)), [f"{_short(one.better)} over\n{_short(one.than)}" for one in found])
+    _draw_intervals(axes, [one.estimate for one in found], [_colour(comparison, one.group) for one in found])
+    names = [f"{_short(one.group)} over\n{_short(one.other)}\n{_short(one.measure.name)}" for one in found]
+    axes.set_yticks(range(len(found)), names)
     axes.axvline(0.5, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement")
-    caption = "Probability of improvement; the dashed line says: no difference."
+    caption = "Probability of improvement with its 95 % interval; the dashed line says: no difference."
     return Drawing("improvement", "Probability of improvement with 95 % intervals", caption, figure)
 
 
@@ -208,14 +214,18 @@ def _profiles(comparison: Comparison) -> Drawing:
     figure = Figure(figsize=PANEL, layout="constrained")
     axes = figure.add_subplot()
     for group, profile in profiles.items():
-        _draw_band(axes, thresholds, profile, _colour(comparison, group))
+        if profile.extremes:  # those of a share are 0 and 1
+            axes.plot(thresholds, profile.value, color=_colour(comparison, group), linewidth=2.0)
+        else:
+            _draw_band(axes, thresholds, profile, _colour(comparison, group))
     axes.set_xlim(float(thresholds[0]), float(thresholds[-1]))
     axes.set_ylim(-0.02, 1.02)
     scaled = comparison.normalisation.scales
     axes.set_xlabel("normalised score τ" if scaled else f"{comparison.metric} τ")
     axes.set_ylabel("share of runs above τ")
     _legend(figure, comparison)
-    caption = "Performance profile: which share of the runs scores more than τ, with 95 % intervals. Higher is better."
+    caption = "Performance profile: which share of the runs scores more than τ"
+    caption += ", with 95 % intervals. Higher is better." if comparison.intervals else ". Higher is better."
     return Drawing("profile", "Performance profiles", caption, figure)
 
 

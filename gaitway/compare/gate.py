@@ -10,9 +10,12 @@ from gaitway_files.errors import UserError
 
 from . import statistics
 from .comparison import Comparison
+from .differences import rewards_that_differ
 from .gather import BASELINE
-from .statistics import Estimate
-from .tables import interval
+from .measures import percent
+from .names import described
+from .numbers import interval
+from .statistics import Estimate, Pairs, chance_of_fewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,17 +25,21 @@ class Check:
     group: str
     task: str
     estimate: Estimate
-    new: int
-    baseline: int
+    pairs: Pairs
     failed: int
     """Number of new runs that failed; they count as worse than any other."""
 
     def sentence(self) -> str:
+        new, old = self.pairs.runs
         failed = f" ({self.failed} failed)" if self.failed else ""
         return (
-            f"{self.group} on {self.task}: probability of improvement over the baseline {interval(self.estimate, 3)}, "
-            f"{self.new} runs{failed} against {self.baseline}"
+            f"{self.group} on {self.task}: {self.pairs}, probability of improvement over the baseline "
+            f"{interval(self.estimate, 3)}, {new} run{'' if new == 1 else 's'}{failed} against {old}"
         )
+
+    def false_alarms(self, bound: float) -> float:
+        """Probability that a new version without a difference misses ``bound`` with these numbers of runs."""
+        return chance_of_fewer([self.pairs.runs], round(bound * self.pairs.count, 6))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +67,8 @@ class Gate:
         count = len(self.failures)
         relation = "below" if count else "not below"
         others = f" (the worst of {len(self.checks)}; {count} below)" if len(self.checks) > 1 else ""
-        return f"{self.word}: {worst.sentence()}; {relation} {self.bound:g}{others}"
+        alarms = f"{percent(worst.false_alarms(self.bound))} of unchanged versions would be below"
+        return f"{self.word}: {worst.sentence()}; {relation} {self.bound:g}{others}; {alarms}"
 
 
 def judge(comparison: Comparison, bound: float) -> Gate:
@@ -74,14 +82,26 @@ def judge(comparison: Comparison, bound: float) -> Gate:
             lost = sum((header.group, header.task) == (group, task) for header in failed)
             new = [comparison.sign * run.series.score for run in comparison.of(group, task)] + lost * [-np.inf]
             if old and new:
-                estimate = statistics.estimate(
-                    statistics.probability_of_improvement, [np.array(new)], [np.array(old)], reps=comparison.reps
-                )
-                check = Check(group=group, task=task, estimate=estimate, new=len(new), baseline=len(old), failed=lost)
-                checks.append(check)
+                _check_rewards(comparison, group, task)
+                sides = [np.array(new)], [np.array(old)]
+                chance = statistics.estimate(statistics.probability_of_improvement, *sides, reps=comparison.reps)
+                pairs = statistics.pairs(*sides)
+                checks.append(Check(group=group, task=task, estimate=chance, pairs=pairs, failed=lost))
     if not checks:
         raise UserError(
             f"no new run has a counterpart in the baseline: groups are {', '.join(comparison.groups)}; they meet by "
             "task and by the name of their group, which --group and --label change"
         )
     return Gate(bound=bound, checks=checks)
+
+
+def _check_rewards(comparison: Comparison, group: str, task: str) -> None:
+    """Refuse to judge returns of different rewards."""
+    runs = [*comparison.of(group, task), *comparison.of(group + BASELINE, task)]
+    if keys := rewards_that_differ(runs, runs[0].series.name):
+        raise UserError(
+            f"{group} on {task} has other rewards than its baseline "
+            f"({described(keys, [run.header.config for run in runs])}), so the gate cannot judge the "
+            f"{comparison.metric}: use --metric tracking/COMMAND/MEASURE or --metric length, or leave "
+            "--min-prob-improvement out"
+        )

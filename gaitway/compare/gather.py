@@ -22,6 +22,8 @@ RECORDED = {"task": "task", "agent": "algorithm", "preset": "preset", "seed": "s
 """Names of facts about a run, and their keys in ``run.json``."""
 PLAIN = ("agent", "preset", "task", "world")
 """Facts whose values say what they are."""
+STOPPED = ("running", "interrupted")
+"""Status of a run that ended before its time, and did not fail."""
 BASELINE = " (baseline)"
 
 
@@ -60,7 +62,7 @@ class Run:
     header: Header
     series: Series
     evaluations: tuple[Evaluation, ...]
-    judged: Judged = Judged()
+    judged: Judged = field(default_factory=Judged)
 
     @property
     def task(self) -> str:
@@ -161,15 +163,13 @@ def put_into_groups(headers: list[Header], keys: str, labels: Sequence[str]) -> 
     return named
 
 
-def read_runs(
-    headers: Iterable[Header], metric: str, *, unfinished: bool = False
-) -> tuple[list[Run], list[LeftOut]]:
+def read_runs(headers: Iterable[Header], metric: str, *, unfinished: bool = False) -> tuple[list[Run], list[LeftOut]]:
     """The finished runs with their numbers, or also those that were stopped, and the others."""
     runs: list[Run] = []
     left_out: list[LeftOut] = []
     for header in headers:
         status = header.record["status"]
-        if status == "failed" or (status != "finished" and not unfinished):
+        if status != "finished" and not (unfinished and status in STOPPED):
             left_out.append(_unfinished(header, status))
             continue
         if header.record["steps"] == 0 and not (header.path / METRICS).exists():

@@ -31,6 +31,11 @@ class Normalisation:
     def scales(self) -> bool:
         return bool(self.references)
 
+    @property
+    def places(self) -> int | None:
+        """Decimal places of a scaled score; None for significant digits."""
+        return 3 if self.scales else None
+
     def __call__(self, task: str, values: Array) -> Array:
         if not self.scales:
             return values

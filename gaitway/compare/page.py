@@ -23,15 +23,20 @@ from gaitway_sim2real.pages.model import Table as Cells
 from .comparison import Comparison
 from .figures import COLOURS, Drawing
 from .gate import Gate
-from .tables import Table, circumstances, headline, results
+from .measures import headline
+from .statistics import FEWEST
+from .tables import Table, circumstances, results
 
 ABOUT = (
     "Intervals are percentile intervals of {reps:,} resamples: within every task, runs are drawn with replacement, as "
     "in rliable (Agarwal et al. 2021); the draws are seeded, so the same runs give the same numbers. IQM is the mean "
-    "of the middle half of all runs of all tasks. With few runs, intervals are narrower than the truth: two runs "
-    "have none (their minimum and maximum are shown), five say something, ten say a lot. An interval from 1 to 1 says "
-    "that every run of one group beat every run of the other, not that the next will."
+    "of the middle half of all runs of all tasks. With few runs such intervals are too narrow: below {fewest} of a "
+    "group and task there are none, and minimum and maximum of the runs are shown. Groups are ranked only where the "
+    "rank-sum test (Mann and Whitney 1947) gives chance alone at most 5 % of cases."
 )
+
+FIRST = ("Examinations and verdicts", "Walking")
+"""Tables that stand before the curves."""
 
 
 def report(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate | None, command: str) -> Report:
@@ -43,10 +48,11 @@ def report(comparison: Comparison, drawings: Sequence[Drawing], gate: Gate | Non
     return Report(
         f"{_groups(comparison)}: {comparison.metric}",
         _head(comparison, gate),
+        *(_section(tables.pop(name), comparison) for name in FIRST if name in tables),
         Section("Learning curves", *([Group(*curves)] if single else curves)),
         *_aggregates(figures, tables, comparison),
         *(_section(table, comparison) for table in [*tables.values(), *circumstances(comparison)]),
-        repeat(command, ABOUT.format(reps=comparison.reps)),
+        repeat(command, ABOUT.format(reps=comparison.reps, fewest=FEWEST)),
         styles=[style()],
     )
 
@@ -69,9 +75,10 @@ def _groups(comparison: Comparison) -> str:
 
 def _head(comparison: Comparison, gate: Gate | None) -> Head:
     tasks, count = comparison.tasks, len(comparison.runs)
+    runs = f"{count}{'' if comparison.cut else ' finished'} run{'' if count == 1 else 's'}"
     lines = [] if gate is None else [check.sentence() for check in gate.checks]
     return Head(
-        f"Comparison of {count} finished run{'' if count == 1 else 's'} by {comparison.grouped_by}",
+        f"Comparison of {runs} by {comparison.grouped_by}",
         _groups(comparison),
         f"on {', '.join(tasks) if len(tasks) <= 4 else f'{len(tasks)} tasks'}",
         headline(comparison),
@@ -84,15 +91,15 @@ def _head(comparison: Comparison, gate: Gate | None) -> Head:
 
 def _aggregates(figures: dict[str, Figure], tables: dict[str, Table], comparison: Comparison) -> list[Section]:
     """Aggregates and probabilities with their figures; takes both tables out of ``tables``."""
-    whole, chance = tables.pop("Aggregates", None), tables.pop("Probability of improvement", None)
+    whole, chance = tables.pop("Aggregates", None), tables.pop("Pairs of seeds", None)
     drawn = [figures[name] for name in ("profile", "efficiency") if name in figures]
     sections = []
     if whole is not None:
         body = figures.get("aggregates"), _cells(whole, comparison)
         sections.append(Section(whole.title, note(whole.note, "note"), *body, Group(*drawn)))
     if chance is not None:
-        both = Group(_cells(chance, comparison), figures["improvement"])
-        sections.append(Section(chance.title, note(chance.note, "note"), both))
+        both = _cells(chance, comparison), figures.get("improvement")
+        sections.append(Section(chance.title, note(chance.note, "note"), *both))
     return sections
 
 

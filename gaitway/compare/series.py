@@ -49,9 +49,7 @@ class Series:
         if not seen.any():
             raise NothingToCompare(f"it has no {self.name} in its first {steps:,.0f} steps")
         window = share_of(int(seen.sum())) if self.share else self.window
-        return replace(
-            self, steps=self.steps[seen], wall_s=self.wall_s[seen], values=self.values[seen], window=window
-        )
+        return replace(self, steps=self.steps[seen], wall_s=self.wall_s[seen], values=self.values[seen], window=window)
 
     @property
     def score(self) -> float:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from .comparison import Comparison
 from .differences import ABSENT, config_differences, origin
 from .gather import Run
+from .measures import error_name, fallen, last_of, pairings, percent, walked
+from .numbers import interval, number, spread
 from .series import evaluation_kind
-from .statistics import Estimate
+from .statistics import FEWEST, UNLIKELY
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,14 @@ class Table:
 
 
 def results(comparison: Comparison) -> list[Table]:
-    """Tables of the results."""
+    """Tables of the results; what robots do stands first."""
     tables = [
-        scores(comparison),
+        judged(comparison),
         walking(comparison),
+        scores(comparison),
         evaluations(comparison),
         aggregates(comparison),
-        improvements(comparison),
+        pairs(comparison),
     ]
     return [table for table in [*tables, runtime(comparison)] if table is not None]
 
@@ -45,26 +46,6 @@ def results(comparison: Comparison) -> list[Table]:
 def circumstances(comparison: Comparison) -> list[Table]:
     """Tables of other differences between the runs."""
     return [*settings(comparison), *origins(comparison)]
-
-
-def headline(comparison: Comparison) -> str:
-    """The result in a sentence or two."""
-    found = comparison.aggregates
-    if not found:
-        return "No task was run by every group, so there is no overall result."
-    order = sorted(found, key=lambda group: -comparison.sign * float(found[group]["IQM"].value))
-    most = "highest" if comparison.sign > 0 else "lowest"
-    best = interval(found[order[0]]["IQM"], _places(comparison))
-    if len(order) == 1:
-        return f"{order[0]} has an IQM of {best}."
-    pair = next(one for one in comparison.improvements if {one.better, one.than} == set(order[:2]))
-    value, low, high = (float(x) for x in (pair.estimate.value, pair.estimate.low, pair.estimate.high))
-    if not all(math.isfinite(found[group]["IQM"].low) for group in order[:2]):
-        return f"{order[0]} has the {most} IQM: {best}."
-    if pair.better != order[0]:
-        value, low, high = 1.0 - value, 1.0 - high, 1.0 - low
-    chance = f"{value:.2f} [{low:.2f}, {high:.2f}]" if math.isfinite(low) else f"{value:.2f}"
-    return f"{order[0]} has the {most} IQM: {best}. One of its runs beats one of {order[1]} with probability {chance}."
 
 
 def scores(comparison: Comparison) -> Table:
@@ -77,33 +58,45 @@ def scores(comparison: Comparison) -> Table:
         rows.append([task, group, str(len(runs)), spread([run.series.score for run in runs]), *per_seed])
     note = f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs."
     note += " Lower is better." if comparison.sign < 0 else ""
+    if comparison.other_rewards:
+        note += f" Not comparable between groups on {', '.join(comparison.other_rewards)}: rewards differ."
     columns = ["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)]
     return Table(f"Scores: {comparison.metric}", note, columns, rows, ["task", "group"])
 
 
 def walking(comparison: Comparison) -> Table | None:
-    """Table of tracking errors and falls in the last evaluation, whatever the rewards."""
-    measures = {
-        "falls [% of episodes]": ("falls", 100.0),
-        "off command [m/s]": ("linear", 1.0),
-        "turning [rad/s]": ("yaw", 1.0),
-    }
+    """Table of falls and tracking errors in the last evaluation, whatever the rewards."""
+    having = [(task, group, last_of(walked(runs))) for task, group, runs in _cells(comparison)]
+    having = [(task, group, last) for task, group, last in having if last]
+    errors = list(dict.fromkeys(name for _, _, last in having for one in last for name in one.errors))
+    rows = []
+    for task, group, last in having:
+        shares = [100.0 * (one.falls or 0) / len(one.returns) for one in last]
+        values = [[one.errors.get(name) for one in last] for name in errors]
+        rows.append([task, group, str(len(last)), fallen(last), spread(shares), *map(_spread, values)])
+    note = (
+        "Of the last evaluation of each run: episodes that ended by a fall, their share, and the mean distance from "
+        "the commands. Lower is better. Unlike returns they do not depend on the weights of rewards. Mean ± sample "
+        "standard deviation over runs."
+    )
+    titles = [f"{name} [{unit}]" if unit else name for name, unit in map(error_name, errors)]
+    columns = ["task", "group", "runs", "fell", "falls [% of episodes]", *titles]
+    return Table("Walking", note, columns, rows, ["task", "group"]) if rows else None
+
+
+def judged(comparison: Comparison) -> Table | None:
+    """Table of examinations and verdicts."""
     rows = []
     for task, group, runs in _cells(comparison):
-        last = [run.evaluations[-1] for run in runs if run.evaluations and run.evaluations[-1].falls is not None]
-        if last:
-            found = ([getattr(one, name) for one in last] for name, _ in measures.values())
-            cells = [
-                spread([scale * value for value in values]) if None not in values else "—"
-                for values, (_, scale) in zip(found, measures.values(), strict=True)
-            ]
-            rows.append([task, group, str(len(last)), *cells])
+        kinds = [[run.judged.examined for run in runs], [run.judged.suite for run in runs]]
+        if any(one is not None for found in kinds for one in found):
+            rows.append([task, group, str(len(runs)), *map(_passed, kinds)])
     note = (
-        "Of the last evaluation of each run: falls, and the mean distance from the commanded velocity. Lower is "
-        "better. Unlike returns they do not depend on the weights of rewards. Mean ± sample standard "
-        "deviation over runs."
+        "Runs that passed their last examination, and runs with a policy that passed the whole suite, of those that "
+        "were examined or judged. The more policies of a run are judged, the likelier one passes."
     )
-    return Table("Walking", note, ["task", "group", "runs", *measures], rows, ["task", "group"]) if rows else None
+    columns = ["task", "group", "runs", "passed examination", "passed suite"]
+    return Table("Examinations and verdicts", note, columns, rows, ["task", "group"]) if rows else None
 
 
 def evaluations(comparison: Comparison) -> Table | None:
@@ -129,30 +122,43 @@ def aggregates(comparison: Comparison) -> Table | None:
     if not found:
         return None
     names = list(next(iter(found.values())))
-    tasks = comparison.shared_tasks
+    tasks = comparison.ranked_tasks
     where = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    note = (
-        f"Over {where}; {comparison.protocol}; {comparison.normalisation.about}. 95 % intervals "
-        f"from {comparison.reps:,} stratified bootstrap resamples of the runs."
+    note = f"Over {where}; {comparison.protocol}; {comparison.normalisation.about}. " + (
+        f"95 % intervals from {comparison.reps:,} stratified bootstrap resamples of the runs."
+        if comparison.intervals
+        else f"Min and max are those of the runs: a 95 % interval needs {FEWEST} of each group and task."
     )
     if len(tasks) == 1:
         note += " With one task, median and mean over tasks are both its mean."
     if comparison.normalisation.scales:
         note += " Optimality gap: how far below 1 on average, smaller is better."
-    places = _places(comparison)
+    places = comparison.normalisation.places
     rows = [[group, *(interval(one, places) for one in by_name.values())] for group, by_name in found.items()]
     return Table("Aggregates", note, ["group", *names], rows, ["group"])
 
 
-def improvements(comparison: Comparison) -> Table | None:
-    rows = [[f"{one.better} over {one.than}", interval(one.estimate, 3)] for one in comparison.improvements]
+def pairs(comparison: Comparison) -> Table | None:
+    """Table of all pairs of groups by all measures."""
+    found = pairings(comparison)
+    certain = any(math.isfinite(one.estimate.low) for one in found)
+    rows = []
+    for one in found:
+        counts = one.pairs.better, one.pairs.equal, one.pairs.worse
+        chance = interval(one.estimate, 3) if math.isfinite(one.estimate.low) else "—"
+        rows.append([
+            f"{one.group} against {one.other}", one.measure.name, *map(str, counts), percent(one.pairs.chance),
+            *([chance] if certain else []),
+        ])  # fmt: skip
     note = (
-        "Chance that a random run of the first beats a random run of the second on the same task, ties counted half, "
-        "mean over tasks. 0.5: no difference."
+        "Each run of the first against each of the second on the same task: in how many pairs the first is better. By "
+        "chance: how often runs without a difference give so clear a result, in either direction (rank-sum test). "
+        f"Above {percent(UNLIKELY)} nothing is ranked."
     )
-    return (
-        Table("Probability of improvement", note, ["comparison", "probability"], rows, ["comparison"]) if rows else None
-    )
+    if certain:
+        note += f" Probability: ties counted half, and only with {FEWEST} runs or more of each."
+    columns = ["comparison", "by", "better", "equal", "worse", "by chance", *(["probability"] if certain else [])]
+    return Table("Pairs of seeds", note, columns, rows, columns[:2]) if rows else None
 
 
 def runtime(comparison: Comparison) -> Table:
@@ -209,30 +215,6 @@ def speed_of(run: Run) -> float:
     return float(run.record["steps"]) / max(float(run.record["wall_time_s"]), 1e-9)
 
 
-def number(value: float, places: int | None = None) -> str:
-    """Four significant digits, or so many decimal places; thousands separated, a true minus sign."""
-    if not math.isfinite(value):
-        return "—"
-    if places is None:
-        places = min(max(3 - math.floor(math.log10(abs(value))), 0), 6) if value else 1
-    text = f"{value:,.{places}f}"
-    return text.replace("-", "−") if float(text.replace(",", "")) else text.removeprefix("-")
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation, which a single value does not have."""
-    center = number(float(np.mean(values)))
-    return f"{center} ± {number(float(np.std(values, ddof=1)))}" if len(values) > 1 else center
-
-
-def interval(estimate: Estimate, places: int | None = None) -> str:
-    value = number(float(estimate.value), places)
-    if not math.isfinite(float(estimate.low)):
-        return value
-    low, high = (number(float(end), places) for end in (estimate.low, estimate.high))
-    return f"{value} (min {low}, max {high})" if estimate.extremes else f"{value} [{low}, {high}]"
-
-
 def _last_protocol(runs: Sequence[Run]) -> str:
     kinds = dict.fromkeys(evaluation_kind(run.evaluations[-1:]) for run in runs)
     return f"{' or '.join(kinds)}, at step {_range(sorted({run.evaluations[-1].steps for run in runs}))}"
@@ -244,10 +226,6 @@ def _all_protocol(runs: Sequence[Run]) -> str:
     return f"{_range(counts)} evaluation{'' if counts == [1] else 's'}, {' or '.join(kinds)}"
 
 
-def _places(comparison: Comparison) -> int | None:
-    return 3 if comparison.normalisation.scales else None
-
-
 def _cells(comparison: Comparison) -> Iterable[tuple[str, str, list[Run]]]:
     for task in comparison.tasks:
         for group in comparison.groups:
@@ -257,6 +235,16 @@ def _cells(comparison: Comparison) -> Iterable[tuple[str, str, list[Run]]]:
 
 def _range(values: Sequence[int]) -> str:
     return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _spread(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return spread(known) if len(known) == len(values) else "—"
+
+
+def _passed(found: Sequence[bool | None]) -> str:
+    known = [one for one in found if one is not None]
+    return f"{sum(known)} of {len(known)}" if known else "—"
 
 
 def _time_shares(runs: Sequence[Run]) -> str:

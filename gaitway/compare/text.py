@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from gaitway_files.reading import printable
 
 from .comparison import Comparison
-from .tables import circumstances, headline, results, speed_of
+from .measures import ERRORS, headline
+from .tables import circumstances, results, speed_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 CSV_COLUMNS = (
     "task", "group", "agent", "preset", "seed", "steps", "wall_time_s", "steps_per_s", "metric", "score", "protocol",
-    "evaluation_last", "evaluation_max", "evaluations", "run",
+    "evaluation_last", "evaluation_max", "evaluations", "falls", "episodes", "off_command", "turning", "run",
 )  # fmt: skip
 
 
@@ -30,10 +31,12 @@ def comma_separated(comparison: Comparison) -> str:
         means = [evaluation.mean for evaluation in run.evaluations]
         record = run.record
         last, best = (means[-1], max(means)) if means else ("", "")
+        end = run.evaluations[-1] if run.evaluations and run.evaluations[-1].falls is not None else None
+        walked = [end.falls, len(end.returns), *(end.errors.get(k, "") for k in ERRORS)] if end else [""] * 4
         writer.writerow(map(_cell, [
             run.task, run.group, record["algorithm"], record.get("preset") or "", run.header.seed, record["steps"],
             record["wall_time_s"], speed_of(run), run.series.name, run.series.score, run.series.protocol,
-            last, best, len(means), run.header.path,
+            last, best, len(means), *walked, run.header.path,
         ]))  # fmt: skip
     return buffer.getvalue()
 
@@ -64,4 +67,5 @@ def show(comparison: Comparison, console: Console) -> None:
         for row in table.rows:
             shown.add_row(*(Text(row[number]) for number in kept))
         console.print(Text(table.title, "bold"), Text(table.note, "dim"), shown, sep="\n")
-    console.print(Text(headline(comparison)))
+    for sentence in headline(comparison):
+        console.print(Text(sentence))

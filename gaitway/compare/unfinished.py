@@ -21,7 +21,7 @@ from .series import (
 )
 from .statistics import Array
 
-AT_THE_END = "verdicts of the suite, and shares of the time"
+AT_THE_END = "final evaluations, verdicts of the suite, shares of the time"
 
 
 def cut(runs: Sequence[Run], metric: str) -> tuple[list[Run], list[LeftOut], list[str]]:
@@ -31,15 +31,18 @@ def cut(runs: Sequence[Run], metric: str) -> tuple[list[Run], list[LeftOut], lis
     said = []
     for task in dict.fromkeys(run.task for run in runs):
         times = [(run, _times(run)) for run in runs if run.task == task]
-        shortest, (steps, _) = min(times, key=lambda pair: pair[1][0][-1])
-        shared, end = int(steps[-1]), _ends(shortest)
+        lengths = [int(steps[-1]) for _, (steps, _) in times]
+        if len(set(lengths)) == 1 and all(run.record["status"] == "finished" for run, _ in times):
+            kept += [run for run, _ in times]
+            continue
+        shared = min(lengths)
         evaluations = _shared([run for run, _ in times if run.header.log is None], shared)
         for run, (steps, wall) in times:
             try:
                 kept.append(_cut(run, shared, float(np.interp(shared, steps, wall)), metric, evaluations))
             except NothingToCompare as error:
                 left_out.append(LeftOut(run.header.path, str(error), run.header))
-        said.append(_sentence(task, [run for run, _ in times], shared, evaluations, end))
+        said.append(_sentence(task, [run for run, _ in times], lengths, evaluations))
     return kept, left_out, said
 
 
@@ -78,21 +81,16 @@ def _series(series: Series, steps: int, metric: str, evaluations: tuple[Evaluati
     return evaluation_series(evaluations, best=metric == EVALUATION_MAX)
 
 
-def _ends(run: Run) -> str:
-    done, status = run.record["steps"], run.record["status"]
-    state = {"finished": "finished", "running": "running, or killed"}.get(status, status)
-    return f"{run.header.path} ({state} at {max(done, 0):,} steps)"
-
-
-def _sentence(
-    task: str, runs: Sequence[Run], steps: int, evaluations: set[tuple[int, bool, int]], shortest: str
-) -> str:
+def _sentence(task: str, runs: Sequence[Run], lengths: Sequence[int], evaluations: set[tuple[int, bool, int]]) -> str:
+    steps, shortest = min(lengths), runs[lengths.index(min(lengths))]
+    state = {"running": "running, or killed"}.get(shortest.record["status"], shortest.record["status"])
     last = max((kind[0] for kind in evaluations), default=None)
-    told = f"evaluations are those that all made, the last at {last:,} steps" if last is not None else ""
-    told = told or "no evaluation was made by all, so there are none"
-    planned = {run.record.get("total_steps") for run in runs if run.record.get("total_steps") is not None}
-    schedules = "; they were to have different total_steps, so schedules differ" if len(planned) > 1 else ""
+    told = "no evaluation was made by all, so there are none"
+    if last is not None:
+        told = f"evaluations are those that all made, the last at {last:,} steps"
+    planned = {run.record["total_steps"] for run in runs if "total_steps" in run.record}
+    schedules = "; their total_steps differ, so schedules may too" if len(planned) > 1 else ""
     return (
-        f"runs of {task} are compared at {steps:,} steps, the end of the shortest, {shortest}; {told}; what exists "
-        f"only at the end is left out: {AT_THE_END}{schedules}"
+        f"runs of {task} are compared at {steps:,} steps, the end of the shortest, {shortest.header.path} ({state}); "
+        f"{told}; what exists only at the end is left out: {AT_THE_END}{schedules}"
     )
