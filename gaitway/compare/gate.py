@@ -33,8 +33,8 @@ class Check:
         new, old = self.pairs.runs
         failed = f" ({self.failed} failed)" if self.failed else ""
         return (
-            f"{self.group} on {self.task}: {self.pairs}, probability of improvement over the baseline "
-            f"{interval(self.estimate, 3)}, {new} run{'' if new == 1 else 's'}{failed} against {old}"
+            f"{self.group} on {self.task}: {self.pairs} with the baseline ({interval(self.estimate, 3)}), "
+            f"{new} run{'' if new == 1 else 's'}{failed} against {old}"
         )
 
     def false_alarms(self, bound: float) -> float:

@@ -182,12 +182,12 @@ def _sentence(measure: Measure, comparison: Comparison) -> str:
     best, second = sorted(groups, key=lambda group: sign * measure.values[group])[:2]
     pairs = statistics.pairs(measure.of(best), measure.of(second))
     if pairs.count == 1:
-        return f"{told}. One run each gives no ranking."
+        return f"{told}; one run each gives no ranking."
     if pairs.equal == pairs.count:
-        return f"{told}. No difference in any of {pairs.count} pairs of seeds."
+        return f"{told}; no difference in any of {pairs.count} pairs of seeds."
     if pairs.worse > pairs.better:
         best, second, pairs = second, best, pairs.turned()
     over = f"{best} is {pairs}" + (f" with {second}" if len(groups) > 2 else "")
     if pairs.different:
-        return f"{told}. {over} (chance alone: {percent(pairs.chance)})."
-    return f"{told}. No ranking: {over}, and chance alone does as much in {percent(pairs.chance)} of cases."
+        return f"{told}; {over} (chance alone: {percent(pairs.chance)})."
+    return f"{told}; no ranking: {over}, and chance alone does as much in {percent(pairs.chance)} of cases."

@@ -30,11 +30,12 @@ class Names:
         return found
 
     def short(self, key: str) -> str:
-        """The end of a dotted key that no other setting shares, as words: "straight weight"."""
+        """The end of a dotted key that no other setting shares, as words, from its term on: "straight weight"."""
         parts = tuple(key.split("."))
-        ends = (parts[first:] for first in reversed(range(len(parts))))
+        last = TERM - 1 if parts[0] == "task" and len(parts) > TERM else len(parts) - 1
+        ends = (parts[first:] for first in range(last, -1, -1))
         end = next((end for end in ends if self._ends.get(end, set()) <= {key}), parts)
-        return " ".join(end).replace("_", " ")
+        return " ".join(part for part in end if part != "params").replace("_", " ")
 
     def term(self, key: str) -> str | None:
         """The term with this setting, or the setting itself, if it is a term that only some runs have."""
@@ -94,9 +95,8 @@ def text_of(value: Any) -> str:
         return f"[{', '.join(map(text_of, value))}]"
     if not isinstance(value, float):
         return str(value)
-    if value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return repr(float(f"{value:.8g}"))  # 0.1 as float32 is 0.10000000149
+    value = value if value.is_integer() else float(f"{value:.8g}")  # 0.1 as float32 is 0.10000000149
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def _above(key: str) -> Iterable[str]:

@@ -177,23 +177,22 @@ def estimate(
     reps: int,
     seed: int = 0,
     indices: Sequence[Sequence[NDArray[Any]]] | None = None,
-    fewest: int = FEWEST,
 ) -> Estimate:
     """``statistic(*samples)`` with its percentile interval over stratified resamples.
 
-    Where a task has less than ``fewest`` runs, there is no interval: the ends of a single sample's statistic are those
-    of its extremes, and those of two samples NaN. Each sample is resampled on its own, within each task. ``indices``
-    gives the draws of each sample, in place of ``seed``.
+    Where a task has less than :data:`FEWEST` runs, there is no interval: the ends of a single sample's statistic are
+    those of its extremes, and those of two samples NaN. Each sample is resampled on its own, within each task.
+    ``indices`` gives the draws of each sample, in place of ``seed``.
     """
     if indices is None:
         rng = np.random.default_rng(seed)
         indices = [stratified_indices([x.shape[-1] for x in scores], reps, rng) for scores in samples]
     value = np.asarray(statistic(*samples))
     runs = min(x.shape[-1] for scores in samples for x in scores)
-    if 1 < runs < fewest and len(samples) == 1:
+    if 1 < runs < FEWEST and len(samples) == 1:
         ends = [np.asarray(statistic([end(x, axis=-1, keepdims=True) for x in samples[0]])) for end in (np.min, np.max)]
         return Estimate(value, np.minimum(*ends), np.maximum(*ends), extremes=True)
-    if runs < fewest:
+    if runs < FEWEST:
         unknown = np.full(value.shape, np.nan)
         return Estimate(value, unknown, unknown)
     blocks = []

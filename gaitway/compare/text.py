@@ -68,4 +68,4 @@ def show(comparison: Comparison, console: Console) -> None:
             shown.add_row(*(Text(row[number]) for number in kept))
         console.print(Text(table.title, "bold"), Text(table.note, "dim"), shown, sep="\n")
     for sentence in headline(comparison):
-        console.print(Text(sentence))
+        console.print(Text(sentence), soft_wrap=True)

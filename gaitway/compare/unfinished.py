@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..errors import RunError
 from ..runs.folder import METRICS
 from .gather import LeftOut, Run
 from .series import (
@@ -30,7 +31,15 @@ def cut(runs: Sequence[Run], metric: str) -> tuple[list[Run], list[LeftOut], lis
     left_out: list[LeftOut] = []
     said = []
     for task in dict.fromkeys(run.task for run in runs):
-        times = [(run, _times(run)) for run in runs if run.task == task]
+        times = []
+        for run in runs:
+            if run.task == task:
+                try:
+                    times.append((run, _times(run)))
+                except RunError as error:
+                    left_out.append(LeftOut(run.header.path, str(error), run.header))
+        if not times:
+            continue
         lengths = [int(steps[-1]) for _, (steps, _) in times]
         if len(set(lengths)) == 1 and all(run.record["status"] == "finished" for run, _ in times):
             kept += [run for run, _ in times]

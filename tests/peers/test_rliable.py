@@ -47,7 +47,7 @@ PAIRS = [
     (statistics.optimality_gap, "aggregate_optimality_gap"),
 ]
 RNG = np.random.default_rng(0)
-X, Y = RNG.normal(0.6, 0.5, (7, 4)), np.round(RNG.normal(0.4, 0.5, (5, 4)), 1)
+X, Y = RNG.normal(0.6, 0.5, (12, 4)), np.round(RNG.normal(0.4, 0.5, (10, 4)), 1)
 THRESHOLDS = np.linspace(-1.0, 2.0, 31)
 
 

@@ -9,7 +9,9 @@ from gaitway_files.errors import UserError
 from gaitway.compare import gather, normalise
 from gaitway.compare.comparison import compare
 from gaitway.compare.differences import config_differences, origin
-from gaitway.compare.tables import number, runtime, scores, settings, spread
+from gaitway.compare.measures import pairings
+from gaitway.compare.numbers import number, spread
+from gaitway.compare.tables import runtime, scores, settings
 
 
 def comparison(paths, *, metric="return", keys="agent", normalise=None, where=()):
@@ -39,8 +41,10 @@ def test_aggregates_and_improvement_are_over_all_tasks(both):
     assert both.shared_tasks == ["hopper", "walker2d"]
     pooled = np.concatenate(both.scores("ppo"))
     assert float(both.aggregates["ppo"]["IQM"].value) == pytest.approx(np.sort(pooled)[1:5].mean())
-    assert [(one.better, one.than) for one in both.improvements] == [("ppo", "vpg")]
-    assert float(both.improvements[0].estimate.value) == 1.0  # ppo was made the better one, far beyond the noise
+    (found,) = pairings(both)
+    assert (found.group, found.other) == ("ppo", "vpg")
+    assert (found.pairs.better, found.pairs.count) == (18, 18)  # ppo was made the better one, far beyond the noise
+    assert found.pairs.chance == pytest.approx(2 / 20**2)
 
 
 def test_the_right_end_of_a_curve_is_the_number_in_the_table(both):
@@ -91,7 +95,7 @@ def test_groups_without_a_common_task_have_no_aggregates(make_run, tmp_path):
     make_run(tmp_path / "a", task="ant")
     make_run(tmp_path / "b", task="hopper", agent="dqn")
     found = comparison([tmp_path])
-    assert (found.aggregates, found.improvements) == ({}, [])
+    assert (found.aggregates, pairings(found)) == ({}, [])
     assert any("no task was run by every group" in text for text in found.warnings)
 
 
@@ -102,7 +106,7 @@ def test_warnings_of_repeated_seeds_single_runs_and_mixed_settings(make_run, tmp
     text = "\n".join(comparison([tmp_path]).warnings)
     assert "ppo on hopper has seed 0 more than once" in text
     assert "dqn on hopper is a single run" in text
-    assert "ppo on hopper mixes runs that differ in agent.learning_rate: --group agent.learning_rate" in text
+    assert "ppo on hopper mixes runs: learning rate 0.001 or 0.0003; --group agent.learning_rate" in text
 
 
 def test_only_differing_settings_are_listed(both):

@@ -204,10 +204,10 @@ def test_groups(three_by_two):
         return sorted({run.group for run in load([three_by_two], **options)[0]})
 
     assert names() == ["ppo", "vpg"]
-    assert names(keys="agent,seed") == [f"{agent}, seed={seed}" for agent in ("ppo", "vpg") for seed in range(3)]
-    assert names(keys="agent.learning_rate") == ["agent.learning_rate=0.0003", "agent.learning_rate=0.001"]
+    assert names(keys="agent,seed") == [f"{agent}, seed {seed}" for agent in ("ppo", "vpg") for seed in range(3)]
+    assert names(keys="agent.learning_rate") == ["learning rate 0.0003", "learning rate 0.001"]
     assert names(labels=["ppo=PPO"]) == ["PPO", "vpg"]
-    assert names(keys="agent.learning_rate", labels=["agent.learning_rate=0.001=fast"])[1] == "fast"
+    assert names(keys="agent.learning_rate", labels=["learning rate 0.001=fast"])[0] == "fast"
     assert names(keys="preset") == ["none"]
 
 

@@ -74,8 +74,8 @@ def test_profile_falls_from_one_to_zero(x):
 @pytest.mark.parametrize("statistic", AGGREGATES)
 def test_resampling_many_at_once_equals_one_by_one(statistic):
     rng = np.random.default_rng(1)
-    x = [rng.normal(size=n) for n in (3, 5, 4)]
-    draws = statistics.stratified_indices([3, 5, 4], 50, rng)
+    x = [rng.normal(size=n) for n in (10, 12, 11)]
+    draws = statistics.stratified_indices([10, 12, 11], 50, rng)
     single = [statistic([task[i[k]] for task, i in zip(x, draws, strict=True)]) for k in range(50)]
     found = estimate(statistic, x, reps=50, indices=[draws])
     assert found.value == statistic(x)
@@ -84,7 +84,7 @@ def test_resampling_many_at_once_equals_one_by_one(statistic):
 
 def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(2)
-    x, y = ([rng.normal(size=4), rng.normal(size=3)] for _ in range(2))
+    x, y = ([rng.normal(size=11), rng.normal(size=10)] for _ in range(2))
     whole = estimate(statistics.probability_of_improvement, x, y, reps=101)
     monkeypatch.setattr(statistics, "BLOCK", 20)
     assert estimate(statistics.probability_of_improvement, x, y, reps=101) == whole
@@ -98,7 +98,7 @@ def test_draws_stay_within_their_task_and_are_uniform():
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_another():
-    x = [np.random.default_rng(3).normal(size=9)]
+    x = [np.random.default_rng(3).normal(size=10)]
     assert estimate(statistics.mean, x, reps=200) == estimate(statistics.mean, x, reps=200)
     assert estimate(statistics.mean, x, reps=200).low != estimate(statistics.mean, x, reps=200, seed=1).low
 
@@ -131,7 +131,7 @@ def test_a_single_run_has_no_interval():
     assert both.value == 0.5 and np.isnan(both.low)
 
 
-def test_two_runs_have_no_interval_but_extremes():
+def test_few_runs_have_no_interval_but_extremes():
     scores = [np.array([1.0, 3.0]), np.array([5.0, 4.0, 6.0])]
     found = statistics.estimate(statistics.mean, scores, reps=50)
     assert (found.value, found.low, found.high, found.extremes) == (3.5, 2.5, 4.5, True)
@@ -139,4 +139,59 @@ def test_two_runs_have_no_interval_but_extremes():
     assert (float(gap.low), float(gap.high)) == pytest.approx((0.4, 0.8))
     chance = statistics.estimate(statistics.probability_of_improvement, scores, scores, reps=50)
     assert chance.value == 0.5 and np.isnan(chance.low) and np.isnan(chance.high)
-    assert not statistics.estimate(statistics.mean, scores[1:], reps=50).extremes
+    nine, ten = ([np.arange(float(n))] for n in (9, 10))
+    few = statistics.estimate(statistics.iqm, nine, reps=50)
+    assert (few.low, few.high, few.extremes) == (0.0, 8.0, True)
+    assert np.isnan(statistics.estimate(statistics.probability_of_improvement, nine, ten, reps=50).low)
+    enough = statistics.estimate(statistics.iqm, ten, reps=50)
+    assert 0.0 < enough.low < enough.high < 9.0 and not enough.extremes
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.data())
+def test_the_chance_of_pairs_is_that_of_the_rank_sum_test(n, m, data):
+    values = np.array(data.draw(st.permutations(range(n + m))), float)
+    found = statistics.pairs([values[:n]], [values[n:]])
+    theirs = scipy.stats.mannwhitneyu(values[:n], values[n:], method="exact")
+    assert (found.better, found.equal, found.count) == (theirs.statistic, 0, n * m)
+    assert found.chance == pytest.approx(theirs.pvalue)
+    other = statistics.pairs([values[n:]], [values[:n]])
+    turned = found.turned()
+    assert (turned.better, turned.worse, turned.chance) == (other.better, other.worse, pytest.approx(other.chance))
+
+
+@given(scores(), st.data())
+def test_pairs_with_ties_and_tasks_lean_towards_no_difference(x, data):
+    """The chance is that of all orders of the runs within their tasks, of which some are drawn."""
+    y = [data.draw(arrays(np.float64, len(task), elements=VALUES)) for task in x]
+    found = statistics.pairs(x, y)
+    assert found.better + found.equal + found.worse == found.count == sum(len(task) ** 2 for task in x)
+    share = (found.better + found.equal / 2) / found.count
+    assert found.chance >= 0.999 if share == 0.5 else 0.0 < found.chance <= 1.0
+
+
+def test_the_chance_of_several_tasks_is_that_of_shuffled_runs():
+    rng = np.random.default_rng(0)
+    x, y = [np.array([3.0, 5.0, 6.0]), np.array([2.0, 7.0])], [np.array([1.0, 2.0, 4.0]), np.array([1.0, 3.0])]
+    found = statistics.pairs(x, y)
+    wins = []
+    for _ in range(20_000):
+        mixed = [rng.permutation(len(a) + len(b)) for a, b in zip(x, y, strict=True)]
+        wins.append(sum((m[: len(a), None] > m[len(a) :]).sum() for m, a in zip(mixed, x, strict=True)))
+    distance = abs(found.better + found.equal / 2 - found.count / 2)
+    assert found.chance == pytest.approx(np.mean(np.abs(np.array(wins) - found.count / 2) >= distance), abs=0.01)
+
+
+def test_many_pairs_are_normal():
+    x, y = np.arange(0.0, 120.0), np.arange(0.0, 240.0, 2.0) - 45.5
+    theirs = scipy.stats.mannwhitneyu(x, y, method="exact").pvalue
+    assert 0.001 < theirs < 0.5
+    assert statistics.pairs([x], [y]).chance == pytest.approx(theirs, rel=0.05)
+
+
+@pytest.mark.parametrize(("pairs", "words"), [
+    (([2.0, 3.0], [1.0]), "better in 2 of 2 pairs of seeds"),
+    (([2.0], [1.0]), "better in 1 of 1 pair of seeds"),
+    (([2.0, 1.0, 0.0], [1.0]), "better in 1, equal in 1 of 3 pairs of seeds"),
+])  # fmt: skip
+def test_pairs_in_words(pairs, words):
+    assert str(statistics.pairs(*([np.array(side)] for side in pairs))) == words
