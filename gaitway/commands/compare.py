@@ -1,12 +1,14 @@
-"""``gaitway compare``: compare runs, with intervals, curves and a gate.
+"""``gaitway compare``: compare runs, with what chance alone explains, curves and a gate.
 
-Compare finished runs: tables of scores, evaluations and speed, aggregates (IQM, median, mean, optimality gap),
-performance profiles and probabilities of improvement with 95 % bootstrap intervals, learning curves by steps and by
-wall time, and the settings, versions and machines in which the runs differ. The protocol is printed with each number.
+Compare runs: falls, tracking errors and verdicts of robots, tables of scores, evaluations and speed, aggregates (IQM,
+median, mean, optimality gap), learning curves by steps and by wall time, and the settings, versions and machines in
+which the runs differ. The protocol is printed with each number. Two groups are ranked only if chance alone gives so
+clear a result in at most 5 % of cases; 95 % intervals need ten runs of each. Returns of different rewards are not
+compared.
 
 Folders are searched for runs, and for logs of other programs: monitor.csv of Stable-Baselines3 and event files of
-TensorBoard. Unfinished, failed and damaged runs are named and left out. With several tasks, scores are normalised per
-task before they are averaged.
+TensorBoard. Failed and damaged runs are named and left out, and so are stopped ones without --unfinished, which cuts
+all runs to the steps that they share. With several tasks, scores are normalised per task before they are averaged.
 
 --baseline with --min-prob-improvement makes a gate: the exit code is 1 if, on any task, the probability that a new run
 is better than a baseline run (ties count half) is below the bound. A failed new run counts as the worst.
@@ -17,6 +19,7 @@ examples:
   gaitway compare runs/cartpole
   gaitway compare runs --where task=hopper --group agent --html hopper.html
   gaitway compare runs/sweep --group agent.optimizer.learning_rate --out report
+  gaitway compare runs/go2 runs/straight --group task.rewards.straight --unfinished
   gaitway compare runs/new --baseline runs/old --min-prob-improvement 0.05
 """
 
@@ -50,7 +53,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("folders RUN|FOLDER", "runs, or folders of runs", Path, nargs="+")
     parser.option(
         "--group KEY[,KEY]",
-        "group runs by agent, preset, seed, world or a key of config.yaml (default agent)",
+        "group runs by agent, preset, seed, world, or a setting or term of config.yaml (default agent)",
         default=DEFAULTS["group"],
     )
     parser.option("--where KEY=VALUE", "keep only runs with this value; repeatable", many=True)

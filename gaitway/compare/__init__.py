@@ -1,5 +1,6 @@
-"""Comparing finished runs: scores, intervals, curves, differences, and a gate against regressions.
+"""Comparing runs: scores, intervals, curves, differences, and a gate against regressions.
 
-``statistics`` is pure and knows no run; ``series`` and ``gather`` read run folders; ``comparison`` puts both together;
-``tables`` and ``figures`` show it, in ``text`` and ``page``; ``gate`` judges.
+``statistics`` is pure and knows no run; ``series`` and ``gather`` read run folders, and ``unfinished`` cuts them;
+``comparison`` puts both together; ``measures`` says what is better, and how clearly; ``tables`` and ``figures`` show it,
+in ``text`` and ``page``; ``gate`` judges.
 """

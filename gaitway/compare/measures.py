@@ -166,16 +166,16 @@ def _suite(comparison: Comparison) -> list[str]:
     for group in comparison.groups:
         tried = [run.judged.suite for run in comparison.runs if run.group == group and run.judged.suite is not None]
         runs = f"run{'' if len(tried) == 1 else 's'}"
-        said.append(f"{group} {sum(tried)} of {len(tried)} judged {runs}" if tried else f"{group} was not judged")
+        said.append(f"{group}: {sum(tried)} of {len(tried)} judged {runs}" if tried else f"{group}: none judged")
     judged = any(run.judged.suite is not None for run in comparison.runs)
-    return [f"Passed the suite: {', '.join(said)}."] if judged else []
+    return [f"Passed the suite — {', '.join(said)}."] if judged else []
 
 
 def _sentence(measure: Measure, comparison: Comparison) -> str:
     """Values of all groups, and how clearly the best two differ."""
     groups = comparison.groups
-    told = f"{measure.name[0].upper()}{measure.name[1:]}: "
-    told += ", ".join(f"{group} {measure.said[group]}" for group in groups)
+    told = f"{measure.name[0].upper()}{measure.name[1:]} — "
+    told += ", ".join(f"{group}: {measure.said[group]}" for group in groups)
     if len(groups) == 1:
         return f"{told}."
     sign = 1.0 if measure.lower else -1.0

@@ -134,7 +134,7 @@ def test_a_single_run_can_be_looked_at(make_run, tmp_path, ours):
     make_run(tmp_path / "run", evaluations=0)
     code, out, err = ours([tmp_path / "run", "--html", tmp_path / "page.html"])
     assert code == 0
-    assert re.search(r"IQM of the training return: ppo [0-9.]+\.\n", out)
+    assert re.search(r"IQM of the training return — ppo: [0-9.]+\.\n", out)
     assert "nothing can be said about chance" in err
     assert Page((tmp_path / "page.html").read_text("utf-8")).open == []
 
@@ -244,8 +244,8 @@ def test_robots_are_compared_by_what_they_do(robots, ours):
     assert "velocity have different rewards (track weight 1 or 3)" in err and "training return is not compared" in err
     *_, falls, _, _, last = out.splitlines()
     assert falls == (
-        "Falls: track weight 1 0 of 8 episodes, track weight 3 4 of 8 episodes; no ranking: track weight 1 is better in "
-        "4 of 4 pairs of seeds, and chance alone does as much in 33 % of cases."
+        "Falls — track weight 1: 0 of 8 episodes, track weight 3: 4 of 8 episodes; no ranking: track weight 1 is "
+        "better in 4 of 4 pairs of seeds, and chance alone does as much in 33 % of cases."
     )
     assert last == "The training return is not compared, because rewards differ: track weight 1 or 3 on velocity."
     assert "IQM" not in out
