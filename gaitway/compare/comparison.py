@@ -11,9 +11,8 @@ import numpy as np
 from gaitway_files.errors import UserError
 
 from . import statistics
-from .differences import mixed_settings, rewards_that_differ
+from .differences import mixed_settings, obstacle
 from .gather import STOPPED, LeftOut, Run
-from .names import described
 from .normalise import POINTS, Normalisation, make_normalisation
 from .series import Axis
 from .statistics import FEWEST, Array, Estimate, Scores
@@ -70,18 +69,22 @@ class Comparison:
     @cached_property
     def ranked_tasks(self) -> list[str]:
         """Shared tasks whose scores are comparable; aggregates use only these."""
-        return [task for task in self.shared_tasks if task not in self.other_rewards]
+        return [task for task in self.shared_tasks if task not in self.obstacles]
 
     @cached_property
-    def other_rewards(self) -> dict[str, str]:
-        """Tasks on which the metric depends on rewards that differ, and the differences in words."""
-        found = {}
-        for task in self.tasks:
-            runs = [run for run in self.runs if run.task == task]
-            keys = dict.fromkeys(key for run in runs for key in rewards_that_differ(runs, run.series.name))
-            if keys:
-                found[task] = described(list(keys), [run.header.config for run in runs])
-        return found
+    def obstacles(self) -> dict[str, str]:
+        """Tasks whose scores are not comparable, and the reason in words."""
+        names = dict.fromkeys(run.series.name for run in self.runs)
+        found = {task: next(filter(None, (self._obstacle(task, name) for name in names)), None) for task in self.tasks}
+        return {task: reason for task, reason in found.items() if reason}
+
+    @cached_property
+    def walking_obstacles(self) -> dict[str, str]:
+        """Tasks whose falls and tracking errors are not comparable, and the reason in words."""
+        return {task: reason for task in self.tasks if (reason := self._obstacle(task, "falls"))}
+
+    def _obstacle(self, task: str, metric: str) -> str | None:
+        return obstacle([run for run in self.runs if run.task == task], metric)
 
     def of(self, group: str, task: str) -> list[Run]:
         """Runs of a group on a task."""
@@ -177,7 +180,7 @@ class Comparison:
             *(str(one) for one in self.left_out),
             *self.cut,
             *self._warn_of_tasks(),
-            *self._warn_of_rewards(),
+            *self._warn_of_obstacles(),
             *self._warn_of_runs(),
             *self._warn_of_few(),
             *mixed_settings(self.runs),
@@ -191,13 +194,18 @@ class Comparison:
             found.append(f"aggregates leave out {', '.join(outside)}, which not every group has run")
         return found
 
-    def _warn_of_rewards(self) -> list[str]:
-        """Returns of different rewards are different numbers."""
-        return [
-            f"runs of {task} have different rewards ({said}): their {self.metric} is not compared; falls and tracking "
-            "errors are, where they were evaluated (curves: --metric tracking/COMMAND/MEASURE)"
-            for task, said in self.other_rewards.items()
-        ]
+    def _warn_of_obstacles(self) -> list[str]:
+        found = []
+        for task, reason in self.obstacles.items():
+            if task in self.walking_obstacles:
+                hint = "gaitway validate NEW --baseline OLD tests policies under the same conditions"
+            else:
+                hint = (
+                    "falls and tracking errors are compared, where they were evaluated (their curves: --metric "
+                    "tracking/COMMAND/MEASURE)"
+                )
+            found.append(f"the {self.metric} is not compared on {task}, because {reason}; {hint}")
+        return found
 
     def _warn_of_few(self) -> list[str]:
         few: dict[int, list[str]] = {}
@@ -214,7 +222,10 @@ class Comparison:
             lengths = {group: {run.record["steps"] for run in self.of(group, task)} for group in self.groups}
             if len(set().union(*lengths.values())) > 1:
                 said = ", ".join(f"{group} {_span(steps)}" for group, steps in lengths.items() if steps)
-                found.append(f"runs of {task} differ in length: {said} steps; each score is from its run's own end")
+                found.append(
+                    f"runs of {task} differ in length: {said} steps; each score is from its run's own end, and "
+                    "--unfinished compares all at the end of the shortest"
+                )
             for group in self.groups:
                 runs = self.of(group, task)
                 seeds = Counter(run.header.seed for run in runs)

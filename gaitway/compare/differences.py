@@ -16,6 +16,12 @@ EXPECTED = ("seed",)
 ABSENT = "—"
 TERM_METRIC = re.compile(r"rollout/(?!termination/|reward$)(.+)")
 """Metrics of a single reward."""
+REWARDS = ("task.rewards.", "task.kwargs.")
+CONDITIONS = (
+    "task.commands.", "task.events.", "task.terminations.", "task.ground.", "task.timing.", "task.robot.",
+    "task.max_episode_steps",
+)  # fmt: skip
+"""Settings by which episodes differ, whoever acts in them."""
 ORIGIN = ("versions", "machine", "git")
 
 
@@ -44,19 +50,26 @@ def mixed_settings(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def rewards_that_differ(runs: Sequence[Run], metric: str) -> list[str]:
-    """Settings in which runs differ and on which ``metric`` depends: dotted keys of rewards and timing.
+def obstacle(runs: Sequence[Run], metric: str) -> str | None:
+    """Reason why runs of one task cannot be compared by ``metric``, in words, for example "rewards differ: ...".
 
-    A return is a sum over an episode of rewards, each with its weight and the control period.
+    A return is a sum of rewards, each with its weight and the control period, and every measure depends on what the
+    robots are told and what happens to them.
     """
     if term := TERM_METRIC.fullmatch(metric):
-        prefixes: tuple[str, ...] = (f"task.rewards.{term[1]}.",)
+        rewards: tuple[str, ...] = (f"task.rewards.{term[1]}.",)
     elif "return" in metric.lower() or "reward" in metric.lower():
-        prefixes = ("task.rewards.", "task.timing.")
+        rewards = REWARDS
+    elif metric.startswith(("learn/", "time/")):
+        return None
     else:
-        return []
+        rewards = ()
     configs = [run.header.config for run in runs]
-    return _mixed(configs, [key for key in _keys(configs) if key.startswith(prefixes)])
+    mixed = _mixed(configs, _keys(configs))
+    kinds = {"rewards": rewards, "conditions": CONDITIONS}
+    found = {kind: [key for key in mixed if key.startswith(prefixes)] for kind, prefixes in kinds.items()}
+    keys = [key for kind in found.values() for key in kind]
+    return f"{' and '.join(kind for kind in found if found[kind])} differ: {described(keys, configs)}" if keys else None
 
 
 def origin(runs: Sequence[Run], groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:

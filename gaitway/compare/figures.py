@@ -136,8 +136,8 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         f"with its 95 % bootstrap interval (with fewer than {FEWEST}, minimum and maximum), as far as all runs go. A "
         "curve's right end is the run's score."
     )
-    if comparison.other_rewards:
-        caption += f" Rewards differ on {', '.join(comparison.other_rewards)}: do not compare curves of groups there."
+    if comparison.obstacles:
+        caption += f" Groups are not comparable on {', '.join(comparison.obstacles)}."
     return Drawing("curves-steps", f"{comparison.metric} by environment steps", caption, figure)
 
 

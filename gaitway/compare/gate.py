@@ -10,10 +10,9 @@ from gaitway_files.errors import UserError
 
 from . import statistics
 from .comparison import Comparison
-from .differences import rewards_that_differ
+from .differences import obstacle
 from .gather import BASELINE
 from .measures import percent
-from .names import described
 from .numbers import interval
 from .statistics import Estimate, Pairs, chance_of_fewer
 
@@ -82,7 +81,7 @@ def judge(comparison: Comparison, bound: float) -> Gate:
             lost = sum((header.group, header.task) == (group, task) for header in failed)
             new = [comparison.sign * run.series.score for run in comparison.of(group, task)] + lost * [-np.inf]
             if old and new:
-                _check_rewards(comparison, group, task)
+                _check_comparable(comparison, group, task)
                 sides = [np.array(new)], [np.array(old)]
                 chance = statistics.estimate(statistics.probability_of_improvement, *sides, reps=comparison.reps)
                 pairs = statistics.pairs(*sides)
@@ -95,13 +94,12 @@ def judge(comparison: Comparison, bound: float) -> Gate:
     return Gate(bound=bound, checks=checks)
 
 
-def _check_rewards(comparison: Comparison, group: str, task: str) -> None:
-    """Refuse to judge returns of different rewards."""
+def _check_comparable(comparison: Comparison, group: str, task: str) -> None:
+    """Refuse to judge returns of different rewards, or what was measured under different conditions."""
     runs = [*comparison.of(group, task), *comparison.of(group + BASELINE, task)]
-    if keys := rewards_that_differ(runs, runs[0].series.name):
+    if reason := obstacle(runs, runs[0].series.name):
         raise UserError(
-            f"{group} on {task} has other rewards than its baseline "
-            f"({described(keys, [run.header.config for run in runs])}), so the gate cannot judge the "
-            f"{comparison.metric}: use --metric tracking/COMMAND/MEASURE or --metric length, or leave "
-            "--min-prob-improvement out"
+            f"the gate cannot judge {group} on {task} by its {comparison.metric}, because {reason}; --metric "
+            "tracking/COMMAND/MEASURE and length do not depend on rewards, and gaitway validate NEW --baseline OLD "
+            "tests policies under the same conditions"
         )

@@ -146,8 +146,11 @@ def put_into_groups(headers: list[Header], keys: str, labels: Sequence[str]) -> 
     names = Names(header.config for header in headers)
     parts = [key.strip() for key in keys.split(",")]
     for key in parts:
-        if names.term(key) != key:
-            _check_key(headers, key, "--group")
+        if names.term(key) == key:
+            continue
+        if key not in RECORDED and (below := names.below(key)):
+            raise UserError(f"--group {key}: it holds several settings, and no run lacks it: name one, such as {below}")
+        _check_key(headers, key, "--group")
     renamed = {}
     groups = {_group_name(header, parts, names) for header in headers}
     for text in labels:

@@ -77,7 +77,8 @@ def pair(measure: Measure, group: str, other: str, reps: int) -> Pairing:
 def walking_measures(comparison: Comparison) -> list[Measure]:
     """Falls and tracking errors in the last evaluations, on the tasks where every group has them."""
     groups = comparison.groups
-    tasks = [task for task in comparison.shared_tasks if all(walked(comparison.of(group, task)) for group in groups)]
+    shared = [task for task in comparison.shared_tasks if task not in comparison.walking_obstacles]
+    tasks = [task for task in shared if all(walked(comparison.of(group, task)) for group in groups)]
     if not tasks:
         return []
     last = {group: [last_of(walked(comparison.of(group, task))) for task in tasks] for group in groups}
@@ -109,9 +110,15 @@ def error_name(measure: str) -> tuple[str, str]:
 def headline(comparison: Comparison) -> list[str]:
     """The result in a few sentences, the most telling first."""
     sentences = [*_suite(comparison), *(_sentence(one, comparison) for one in measures(comparison))]
-    if comparison.other_rewards:
-        said = "; ".join(f"{said} on {task}" for task, said in comparison.other_rewards.items())
-        sentences.append(f"The {comparison.metric} is not compared, because rewards differ: {said}.")
+    walking = {
+        task: reason
+        for task, reason in comparison.walking_obstacles.items()
+        if walked([run for run in comparison.runs if run.task == task])
+    }
+    for name, obstacles in (("Falls and errors", walking), (f"The {comparison.metric}", comparison.obstacles)):
+        for task, reason in obstacles.items():
+            verb = "are" if name.startswith("Falls") else "is"
+            sentences.append(f"{name} {verb} not compared on {task}, because {reason}.")
     if len(comparison.groups) > 1 and not comparison.shared_tasks:
         sentences.append("No task was run by every group, so there is no overall result.")
     return sentences

@@ -50,9 +50,13 @@ class Names:
                 return place
         return None
 
-    def is_place(self, key: str) -> bool:
-        """True if ``key`` is a setting of some run, or stands above some."""
-        return any(key in places for places in self.places)
+    def below(self, key: str) -> str | None:
+        """A setting below ``key``, one that differs if there is one; None if ``key`` is a setting or nothing."""
+        if any(key in config for config in self.configs):
+            return None
+        keys = [one for config in self.configs for one in config if one.startswith(f"{key}.")]
+        differing = [one for one in keys if len({text_of(config.get(one)) for config in self.configs}) > 1]
+        return next(iter([*differing, *keys]), None)
 
     def value(self, key: str, config: Config) -> str:
         """The setting and its value in ``config`` in words."""

@@ -58,8 +58,8 @@ def scores(comparison: Comparison) -> Table:
         rows.append([task, group, str(len(runs)), spread([run.series.score for run in runs]), *per_seed])
     note = f"Each number: {comparison.protocol}. Mean ± sample standard deviation over runs."
     note += " Lower is better." if comparison.sign < 0 else ""
-    if comparison.other_rewards:
-        note += f" Not comparable between groups on {', '.join(comparison.other_rewards)}: rewards differ."
+    if comparison.obstacles:
+        note += f" Not comparable between groups on {', '.join(comparison.obstacles)}."
     columns = ["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)]
     return Table(f"Scores: {comparison.metric}", note, columns, rows, ["task", "group"])
 
@@ -79,6 +79,8 @@ def walking(comparison: Comparison) -> Table | None:
         "the commands. Lower is better. Unlike returns they do not depend on the weights of rewards. Mean ± sample "
         "standard deviation over runs."
     )
+    if comparison.walking_obstacles:
+        note += f" Not comparable between groups on {', '.join(comparison.walking_obstacles)}."
     titles = [f"{name} [{unit}]" if unit else name for name, unit in map(error_name, errors)]
     columns = ["task", "group", "runs", "fell", "falls [% of episodes]", *titles]
     return Table("Walking", note, columns, rows, ["task", "group"]) if rows else None

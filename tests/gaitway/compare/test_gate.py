@@ -78,7 +78,7 @@ def test_returns_of_other_rewards_are_not_judged(make_run, tmp_path, ours):
             )
     gate = ["--baseline", tmp_path / "old", "--min-prob-improvement", "0.05"]
     code, _, err = ours([tmp_path / "new", *gate])
-    assert code == 2 and "track weight 2 or 1" in err and "--metric length" in err
+    assert code == 2 and "track weight 2 or 1" in err and "tracking/COMMAND/MEASURE and length" in err
     assert ours([tmp_path / "new", *gate, "--metric", "length"])[0] == 0
 
 

@@ -45,7 +45,7 @@ def test_a_term_that_some_runs_have(walk, tmp_path, ours):
         "pairs of seeds (chance alone: 2.9 %).",
         "Turning off command — without straight: 0.5000 rad/s, with straight: 0.5000 rad/s; no difference in any of 16 "
         "pairs of seeds.",
-        "The training return is not compared, because rewards differ: straight is not in all on velocity.",
+        "The training return is not compared on velocity, because rewards differ: straight is not in all.",
     ]
     assert "IQM" not in out and "task.rewards.straight   without            with" in out
     assert "straight is not in all" in err
@@ -60,7 +60,7 @@ def test_the_page_begins_with_what_robots_do(walk, tmp_path, ours):
     text = Page((tmp_path / "out" / "compare.html").read_text()).text
     order = ["Falls — without straight", "Of the last evaluation of each run", "By environment steps", "Each number: "]
     assert sorted(order, key=text.index) == order
-    assert "Rewards differ on velocity: do not compare curves" in text
+    assert "Groups are not comparable on velocity." in text
     assert not list((tmp_path / "out").glob("aggregates*")) and not list((tmp_path / "out").glob("profile*"))
     assert "falls,episodes,off_command,turning" in (tmp_path / "out" / "compare.csv").read_text().splitlines()[0]
 
@@ -86,12 +86,34 @@ def test_spellings_of_a_number_are_no_other_reward(walk, tmp_path, ours, spellin
     assert code == 0 and "rewards" not in err and "IQM of the training return" in out
 
 
-def test_the_episode_length_counts_as_the_rewards_do(make_run, tmp_path, ours):
-    for seed, length in enumerate((8.0, 20.0)):
-        make_run(tmp_path / str(seed), seed=seed, config={"task": {"timing": {"episode_length_s": length}}})
-    _, out, err = ours([tmp_path, "--group", "task.timing.episode_length_s", "--reps", "20"])
-    assert "timing episode length s 8 or 20" not in out and "episode length s 8 or 20 on hopper" in out
-    assert "not compared" in err
+@pytest.mark.parametrize("metric", ["return", "tracking/base_velocity/linear"])
+def test_other_conditions_are_not_compared_at_all(walk, tmp_path, ours, metric):
+    """Robots that are pushed fall more often, whoever walks better."""
+    for seed in range(4):
+        for name, push, falls in (("a", 0.5, 0), ("b", 1.0, 9)):
+            run = walk(name, seed, falls, 0.1)
+            run.append_metrics({"iteration": 21, "steps": 10_000, "wall_s": 20.0, "tracking/base_velocity/linear": 0.1})
+            with open(run.path / "config.yaml", "a") as file:
+                file.write(f"  events:\n    push: {{params: {{speed: {push}}}}}\n")
+    key = "task.events.push.params.speed"
+    _, out, err = ours([tmp_path, "--group", key, "--reps", "20", "--metric", metric])
+    falls, last = out.splitlines()[-2:]
+    assert falls == "Falls and errors are not compared on velocity, because conditions differ: push speed 0.5 or 1."
+    assert last.endswith("is not compared on velocity, because conditions differ: push speed 0.5 or 1.")
+    assert "gaitway validate NEW --baseline OLD" in err and "Pairs of seeds" not in out
+
+
+def test_arguments_of_an_environment_count_as_rewards(make_run, tmp_path, ours):
+    for seed, cost in enumerate((0.1, 0.2)):
+        make_run(tmp_path / str(seed), seed=seed, config={"task": {"kwargs": {"ctrl_cost_weight": cost}}})
+    out = ours([tmp_path, "--group", "seed", "--reps", "20"])[1]
+    assert "not compared on hopper, because rewards differ: ctrl cost weight 0.1 or 0.2." in out.splitlines()[-1]
+
+
+def test_a_term_that_all_have_is_no_group(walk, tmp_path, ours):
+    walk("a", 0, 0, 0.1)
+    code, _, err = ours([tmp_path, "--group", "task.rewards.track"])
+    assert code == 2 and "--group task.rewards.track: " in err and "such as task.rewards.track.func" in err
 
 
 def test_a_single_reward_is_compared_if_it_is_the_same(walk, tmp_path, ours):
