@@ -44,7 +44,8 @@ def mixed_settings(runs: Sequence[Run]) -> list[str]:
     found = []
     for group, task in dict.fromkeys((run.group, run.task) for run in runs):
         configs = [run.header.config for run in runs if (run.group, run.task) == (group, task)]
-        if mixed := _mixed(configs, _keys(configs)):
+        mixed = sorted(_mixed(configs, _keys(configs)), key=lambda key: not key.startswith(("task.", "agent.")))
+        if mixed:
             key = Names(configs).term(mixed[0]) or mixed[0]
             found.append(f"{group} on {task} mixes runs: {described(mixed, configs)}; --group {key} separates them")
     return found

@@ -139,19 +139,21 @@ def read_evaluations(run: Path) -> tuple[Evaluation, ...]:
             for row in _rows_of(path)
             if row["returns"]
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{path.name} is damaged: {type(error).__name__}: {error}") from None
 
 
 def read_judged(run: Path, until: float = math.inf) -> Judged:
     """Examinations of the first ``until`` steps; verdicts name no steps, and count only for a whole run."""
-    examinations = [row for row in _rows_of(run / EXAMINATIONS) if row.get("steps", 0) <= until]
-    tried = [bool(row["suite"].get("passed")) for row in examinations if isinstance(row.get("suite"), dict)]
     verdicts = _rows_of(run / JUDGEMENTS) if until == math.inf else []
-    tried += [row.get("verdict") == "PASS" for row in verdicts]
-    return Judged(
-        examined=bool(examinations[-1].get("passed")) if examinations else None, suite=any(tried) if tried else None
-    )
+    try:
+        examinations = [row for row in _rows_of(run / EXAMINATIONS) if float(row["steps"]) <= until]
+        tried = [bool(row["suite"]["passed"]) for row in examinations if "suite" in row]
+        tried += [row["verdict"] == "PASS" for row in verdicts]
+        passed = [bool(row["passed"]) for row in examinations]
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{EXAMINATIONS} or {JUDGEMENTS} is damaged: {type(error).__name__}: {error}") from None
+    return Judged(examined=passed[-1] if passed else None, suite=any(tried) if tried else None)
 
 
 def _walking(row: dict[str, Any]) -> dict[str, Any]:
@@ -161,6 +163,7 @@ def _walking(row: dict[str, Any]) -> dict[str, Any]:
         measure if len(commands) == 1 else f"{name} {measure}": float(value)
         for name, found in commands.items()
         for measure, value in found.items()
+        if math.isfinite(value)
     }
     return ({"falls": int(row["falls"])} if "falls" in row else {}) | {"errors": errors}
 

@@ -60,7 +60,10 @@ def _times(run: Run) -> tuple[Array, Array]:
     path = run.header.path / METRICS
     rows = read_rows(path) if run.header.log is None and path.exists() else []
     found = [(row["steps"], row["wall_s"]) for row in rows if {"steps", "wall_s"} <= row.keys()]
-    steps, wall = np.array(found, float).T if found else (run.series.steps, run.series.wall_s)
+    try:
+        steps, wall = np.array(found, float).T if found else (run.series.steps, run.series.wall_s)
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{METRICS} is damaged: {error}") from None
     return steps, wall
 
 

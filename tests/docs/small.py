@@ -50,6 +50,8 @@ NOT_HERE = (
 """Commands that are understood but not run, and why."""
 
 STANDS_FOR = {
+    ("docs/compare.md", "runs/go2"): "runs/walk",
+    ("docs/compare.md", "runs/straight"): "runs/old_walk",
     ("docs/estimation.md", "RUN"): "runs/flat",
     ("docs/import_isaaclab.md", "RUN"): "logs/rsl_rl/unitree_go2_flat/2026-01-31_12-00-00",
     ("docs/import_isaaclab.md", "BUNDLE"): "bundles/first",

@@ -69,7 +69,8 @@ def train_robots() -> None:
     done("train", BLIND, "--preset", "cpu", "--quiet", "--out", "runs/walk", *ROBOT)
     done("train", "velocity-flat-anymal-c", "--quiet", "--out", "runs/flat", *ROBOT)
     done("export", "runs/walk", "--out", "runs/walk/bundle")
-    done("train", BLIND, "--preset", "cpu", "--quiet", "--out", "runs/old_walk", *ROBOT, "seed=1")
+    reward = "task.rewards.straight={func: 'gaitway_tasks.mdp.rewards:lin_vel_z_l2', weight: -1}"
+    done("train", BLIND, "--preset", "cpu", "--quiet", "--out", "runs/old_walk", *ROBOT, "seed=1", reward)
     done("export", "runs/old_walk", "--out", "released")
     shutil.copytree("runs/walk/bundle", "bundle")
     shutil.copy("bundle/robot.xml", "my_anymal.xml")

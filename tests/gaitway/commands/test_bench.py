@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gaitway import bench
-from gaitway.bench import matrix, run_matrix
+from gaitway.bench import Job, _result, matrix, run_matrix
 from gaitway.cli import main
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
@@ -148,3 +148,15 @@ def test_a_stop_request_reaches_the_runs(tmp_path):
     record = json.loads((folder / "run.json").read_text())
     assert record["status"] == "interrupted"
     assert list(Path(folder, "checkpoints").glob("step_*.pt"))
+
+
+def test_a_robot_is_told_by_its_falls_and_errors(tmp_path):
+    job = Job("velocity-flat-go2-blind", "ppo", 0, tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"steps": 60_416, "wall_time_s": 23.4}))
+    row = {"steps": 60_416, "wall_s": 23.4, "deterministic": True, "returns": [1.0, 2.0], "falls": 1}
+    row |= {"tracking": {"base_velocity": {"linear": 0.7482, "yaw": 0.4283}}}
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps(row) + "\n")
+    assert _result(job) == (
+        "60,416 steps in 23 s, evaluation: 1 of 2 episodes fell, 0.748 m/s off command, 0.428 rad/s turning off "
+        "command, return 1.50"
+    )

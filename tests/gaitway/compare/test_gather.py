@@ -162,6 +162,19 @@ def damage_empty(run):
     (run / "episodes.jsonl").write_text("")
 
 
+def damage_tracking(run):
+    row = {"steps": 3, "wall_s": 1.0, "deterministic": True, "returns": [1.0], "falls": 0, "tracking": 3}
+    (run / "evaluations.jsonl").write_text(json.dumps(row) + "\n")
+
+
+def damage_examination(run):
+    (run / "examinations.jsonl").write_text('{"steps": "many", "passed": true}\n')
+
+
+def damage_verdict(run):
+    (run / "verdicts.jsonl").write_text("{}\n")
+
+
 def damage_evaluation(run):
     (run / "evaluations.jsonl").write_text('{"steps": 3, "returns": [1.0]}\n')
 
@@ -178,6 +191,9 @@ def damage_evaluation(run):
         (damage_type, "episodes.jsonl is damaged: ValueError: could not convert string to float: 'high'"),
         (damage_nan, "return is not finite in 1 of 501 rows"),
         (damage_empty, "no training episode was finished"),
+        (damage_tracking, "evaluations.jsonl is damaged: AttributeError"),
+        (damage_examination, "examinations.jsonl or verdicts.jsonl is damaged: ValueError"),
+        (damage_verdict, "examinations.jsonl or verdicts.jsonl is damaged: KeyError: 'verdict'"),
         (damage_evaluation, "evaluations.jsonl is damaged: KeyError: 'wall_s'"),
     ],
 )

@@ -10,6 +10,16 @@ import pytest
 from gaitway.compare.numbers import number
 
 
+@pytest.mark.parametrize("row", ['{"steps": "many", "wall_s": 1.0}', '{"steps": [1], "wall_s": 1.0}'])
+def test_a_run_whose_steps_are_none_is_left_out(make_run, tmp_path, ours, row):
+    make_run(tmp_path / "a")
+    bad = make_run(tmp_path / "b", seed=1, steps=5000, status="interrupted")
+    with open(bad.path / "metrics.jsonl", "a") as file:
+        file.write(f"{row}\n")
+    code, _, err = ours([tmp_path, "--unfinished", "--reps", "20"])
+    assert code == 0 and f"{bad.path} is left out: metrics.jsonl is damaged" in err
+
+
 @pytest.fixture
 def runs(make_run, tmp_path):
     """A finished run, one that was interrupted at 6000 of 10,000 steps, and one that was killed at 4000."""
