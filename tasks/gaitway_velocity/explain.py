@@ -15,7 +15,7 @@ from .gait import RAMP, Swings, find_swings, slip_of_steps, stances, window
 from .gait_plots import feet_over_time
 from .rest import at_rest
 from .showcase import Showcase
-from .themes import FOLLOWS, LIFTS, SLIDES, STANDS, THEMES
+from .themes import FOLLOWS, LIFTS, SLIDES, SMALL, STANDS, THEMES
 
 BEFORE, AFTER = 3.0, 1.0
 """Time that is shown before and after the moment to look at [s]."""
@@ -184,7 +184,7 @@ def _nothing(walk: FailedWalk, contract: Contract) -> tuple[str, float]:
 
 
 Told = Callable[[FailedWalk, Contract], tuple[str, float]]
-_OF: dict[str, Told] = {LIFTS: _lifts, SLIDES: _slides, FOLLOWS: _follows, STANDS: _stands}
+_OF: dict[str, Told] = {LIFTS: _lifts, SLIDES: _slides, FOLLOWS: _follows, STANDS: _stands, SMALL: _follows}
 TOLD: tuple[tuple[frozenset[str], Told], ...] = tuple(
     (frozenset(name for name, about in THEMES.items() if about == theme), told) for theme, told in _OF.items()
 )

@@ -149,6 +149,15 @@ def slopes(told: np.ndarray, answer: np.ndarray) -> list[float]:
     return [float(np.polyfit(told[own], answer[own], 1)[0]) for own in sides if own.sum() >= 3]
 
 
+def least_answered(rec: Trajectory, axis: Axis) -> int:
+    """Number of a robot of a sweep: the largest command that is ignored, without one that which is missed by most."""
+    found = Response.of(rec, axis)
+    told, answer = found.told, np.nan_to_num(found.answer)
+    ignored = np.where((told != 0) & (np.sign(told) * answer < ANSWERED * np.abs(told)), np.abs(told), 0.0)
+    ranked = ignored if ignored.any() else np.abs(answer - told)
+    return int(ranked.argmax())
+
+
 def in_words(axis: Axis, width: float) -> str:
     """A dead zone that is so wide on its wider side."""
     if not width:

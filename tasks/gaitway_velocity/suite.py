@@ -30,7 +30,7 @@ from .levels import LEVELS
 from .limits import CORNERS
 from .metrics import GAIT, METRICS, measure
 from .needs import NEEDS, Subject
-from .response import AXES, Response
+from .response import AXES, Response, least_answered
 from .rough import GROUND_VERSION, ROUGH, pictured
 from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
 from .small_commands import SMALL_KINDS, SMALL_METRICS, dead_zones, small_samples
@@ -78,6 +78,8 @@ class VelocitySuite(Suite):
         return pictured(results)
 
     def worst(self, scenario: Scenario, rec: Trajectory, contract: Contract, name: str, at_least: bool) -> int:
+        if scenario.commands in AXES and name != "falls":
+            return least_answered(rec, AXES[scenario.commands])
         if name not in GAIT or rec.feet is None:
             return super().worst(scenario, rec, contract, name, at_least)
         values = np.where(walks_a_class(scenario), gait_metrics(rec, rec.feet)[name], np.nan)

@@ -15,6 +15,7 @@ from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.why import FailedWalk
 from gaitway_velocity.explain import explain
 from gaitway_velocity.metrics import METRICS
+from gaitway_velocity.response import AXES, least_answered, levels
 from gaitway_velocity.suite import SUITE
 from gaitway_velocity.themes import THEMES
 from recording import recording
@@ -107,6 +108,19 @@ def test_what_moves_at_rest_is_named(metric: str, part: str) -> None:
     rec = told(command=np.zeros((STEPS, 1, 3)), foot_contact=contact, joint_vel=joint_vel)
     (said,) = explain(failed(metric, 0.2, 0.05, rec), CONTRACT).seen
     assert "told to stand" in said and part in said
+
+
+def test_of_a_sweep_the_largest_ignored_command_is_shown() -> None:
+    told_to = levels(np.array([-1.0, 1.0]))
+    command = np.zeros((STEPS, len(told_to), 3))
+    command[..., 0] = told_to
+    lin_vel = np.where(np.abs(command) < 0.12, 0.0, command)
+    robots = len(told_to)
+    rec = recording(steps=STEPS, robots=robots, feet=4, command=command, lin_vel=lin_vel)
+    worst = least_answered(rec, AXES["response_vx"])
+    assert abs(told_to[worst]) == max(size for size in np.abs(told_to) if size < 0.12)
+    (said,) = explain(failed("dead_zone", 0.15, 0.1, rec.of(slice(worst, worst + 1))), CONTRACT).seen
+    assert "it goes 0.00, 0.00 m/s" in said and "dead zone" in said
 
 
 def test_every_limit_of_the_suite_is_about_something() -> None:
