@@ -14,7 +14,6 @@ from gaitway_sim2real.trial.simulate import Trajectory
 from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.why import FailedWalk
 from gaitway_velocity.explain import explain
-from gaitway_velocity.metrics import METRICS
 from gaitway_velocity.response import AXES, least_answered, levels
 from gaitway_velocity.suite import SUITE
 from gaitway_velocity.themes import THEMES
@@ -42,7 +41,7 @@ def walking(peaks: tuple[float, ...] = (0.05,) * 4, slips: tuple[float, ...] = (
 
 
 def failed(metric: str, value: float, limit: float, rec: Trajectory, *, at_least: bool = False) -> FailedWalk:
-    check = LimitCheck(metric=METRICS[metric], value=value, limit=limit, at_least=at_least, passed=False)
+    check = LimitCheck(metric=SUITE.table[metric], value=value, limit=limit, at_least=at_least, passed=False)
     result = ScenarioResult(
         name="s", title="S", about="", required=True, envs=4, seconds=SECONDS, checks=(check,), metrics={},
         fall_causes={},
