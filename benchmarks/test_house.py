@@ -262,7 +262,16 @@ def write_table(out: Path, missing: Mapping[str, str]) -> None:
             judged = [s for s in verdict["scenarios"] if s["required"]]
             failed = [s for s in judged if not s["passed"]]
             passed = f"{len(judged) - len(failed)} of {len(judged)}"
-            verdicts.append([name, verdict["verdict"], passed, reasons(failed), verdict["suite_version"]])
+            level = verdict.get("level", "")
+            verdicts.append(
+                [
+                    name,
+                    verdict["verdict"] + f", {level}" * bool(level),
+                    passed,
+                    reasons(failed),
+                    verdict["suite_version"],
+                ]
+            )
             failures.append((name, [s["name"] for s in failed]))
     head = Head("Test house", "Public policies, side by side", f"{len(rows)} policies, {len(verdicts)} judged")
     columns, kinds = ["policy", "robot", "model", "licence", *COMMANDS], ["", "", "", "", *[NUMBER] * len(COMMANDS)]
