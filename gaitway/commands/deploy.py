@@ -5,7 +5,8 @@ damped -> stand up -> default pose -> policy -> default pose -> sink -> damped. 
 process does so if this one is killed or hangs. Read docs/deploy.md before the first deployment.
 
 The operator continues with 'start' (remote) or Enter (keyboard), stops with 'L2+B', 'select', space or Ctrl-C, and
-lowers the robot with 'L2+A' or x. --auto continues without waiting.
+lowers the robot with 'L2+A' or x. --auto continues without waiting; without a terminal, for instance in a script on a
+twin, give --auto --yes.
 
 --command is a constant, a script, a "tour" of the trained commands (needs --seconds), or a source: "remote" (sticks of
 the robot's remote), "gamepad", "keyboard", "cmd_vel" (a ROS 2 topic). The default is to stand.
@@ -29,7 +30,7 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ from . import common
 if TYPE_CHECKING:
     from gaitway_onboard.control.commands import CommandSource
     from gaitway_onboard.control.controller import Controller, ControllerConfig
+    from gaitway_onboard.control.deployment import Survey
     from gaitway_onboard.control.loop import LoopReport
     from gaitway_onboard.flight.encoder import Encoder
     from gaitway_onboard.interface import HardwareInterface
@@ -65,8 +67,10 @@ def add_options(parser: options.Parser) -> None:
     parser.option(
         "--limit NAME=VALUE", "change a safety limit; looser ones need --i-know; docs/trips.md lists them", many=True
     )
-    parser.switch("--auto", "stand up and start the policy without waiting for the operator")
-    parser.switch("--yes", "do not ask before taking over")
+    parser.switch("--auto", "stand up and start the policy without waiting for the operator's start")
+    parser.switch(
+        "--yes", "do not ask before taking over; the robot then still waits for a start, unless --auto is given"
+    )
     parser.switch("--i-know", "accept a bundle without a verdict PASS, or looser limits")
     parser.option(
         "--trust KEY.pub",
@@ -130,7 +134,10 @@ def _deploy(
     signed = _signed(args, bundle)
     doubts = _check(args, bundle, hardware) + _loosened(args, config)
     if not (args.yes or sys.stdin.isatty()):
-        raise UserError("no terminal to ask on: add --yes if somebody has a hand on the stop button")
+        raise UserError(
+            "no terminal to ask on, or to press Enter on: if somebody has a hand on the stop button, --auto --yes "
+            "stands up and starts the policy; --yes alone waits for 'start' on the robot's transmitter"
+        )
     if args.log is not None:
         from gaitway_onboard.flight.file import check_path
 
@@ -151,10 +158,13 @@ def _deploy(
         doubts += (f"its legs do not tell where down is: {support}",)
         support = None
     panel = _panel(args, robot, policy.contract, stack)
-    print(f"connecting to {args.robot} on {args.interface}, domain {args.domain} ...", flush=True)
+    print(
+        f"connecting to {args.robot} on {args.interface}, domain {args.domain}: waiting for its states ...", flush=True
+    )
     robot.connect()
     seen = survey(robot, SafetyFilter(policy.contract, robot.joint_names, config.limits, hardware))
     print(_checklist(args, policy.contract, panel, seconds, seen, signed, doubts), flush=True)
+    start = _start(args, seen)
     _confirm(args)
 
     flight = None
@@ -170,7 +180,7 @@ def _deploy(
         console.line = lambda: _line(controller, robot)
 
     report = drive(
-        robot, policy, panel.source, seconds, config=config, hardware=hardware,
+        robot, policy, panel.source, seconds, config=replace(config, start=start), hardware=hardware,
         estimator=estimator, support=support, flight=flight, operators=operators, say=console.say, on_start=on_start,
     )  # fmt: skip
     return report, flight
@@ -296,6 +306,22 @@ def _checklist(
     rows += [("NOT READY", seen.fault.text)] if seen.fault is not None else []
     rows += [("WARNING", doubt) for doubt in doubts]
     return "\n".join(f"  {name:<10} {text}" for name, text in rows)
+
+
+def _start(args: argparse.Namespace, seen: Survey) -> str:
+    """What the operator can do to go on, in words; raises :class:`UserError` where that is nothing."""
+    health = seen.signals.health
+    ways = [
+        *(["Enter"] if sys.stdin.isatty() else []),
+        *(["'start' on the gamepad"] if args.velocity == "gamepad" else []),
+        *(["'start' on the transmitter"] if health is not None and health.remote is not None else []),
+    ]
+    if not ways and not args.auto:
+        raise UserError(
+            "no terminal to press Enter on, and no transmitter heard: nobody could start the policy; add --auto, which "
+            "stands up and starts it"
+        )
+    return " or ".join(ways) + ("" if sys.stdin.isatty() else "; without a terminal, --auto needs none")
 
 
 def _confirm(args: argparse.Namespace) -> None:

@@ -108,6 +108,7 @@ def _run(args: argparse.Namespace) -> int:
         model=args.model,
         wire=(lambda: _processes(bundle, hardware, args)) if args.dds else None,
         progress=_show,
+        say=lambda text: print(text, flush=True),
     )
     page = write_report(rehearsal, trace, report, shlex.join(["gaitway", *typed()]))
     if args.model is None and args.terrain is None and not args.quick:

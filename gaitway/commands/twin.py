@@ -141,11 +141,13 @@ def _greeting(args: argparse.Namespace, twin: Twin) -> str:
     posture = "hung on a stand" if twin.body.hung else "standing" if args.standing else "lying"
     where = "" if args.terrain is None else f" on {args.terrain.title.lower()}"
     own = f" under its own controller {twin.sport.name!r}" if twin.sport is not None else ""
+    length = "until Ctrl-C" if args.seconds is None else f"for {args.seconds:g} s"
     return (
-        f"{args.robot} is {posture}{where}{own}, on interface {args.interface}, domain {args.domain} (Ctrl-C ends)\n"
+        f"{args.robot} is {posture}{where}{own}, on interface {args.interface}, domain {args.domain}\n"
         f"  sends    {', '.join(twin.side.sends)}\n"
         f"  obeys    {', '.join(twin.side.obeys)}\n"
-        f"  drive it with: gaitway deploy BUNDLE {robot} {wire}"
+        f"  drive it with: gaitway deploy BUNDLE {robot} {wire}\n"
+        f"  waits    for commands, {length}"
     )
 
 

@@ -35,6 +35,8 @@ from .commands import CommandSource, follow
 from .executor import Executor
 
 FINISHED, OPERATOR_STOP = "finished", "operator_stop"
+REMIND = 30.0
+"""Time between two lines that say what the robot waits for [s]."""
 
 
 Pose = tuple[Array, Array, Array]
@@ -96,6 +98,8 @@ class ControllerConfig:
     """Time of the damping commands after the end [s]; the loop sends them."""
     auto: bool = True
     """True goes on without an operator's start."""
+    start: str = "an operator's start"
+    """What the operator has to do to go on, as messages name it: "Enter", for example."""
     limits: SafetyLimits = field(default_factory=SafetyLimits)
 
     def __post_init__(self) -> None:
@@ -175,7 +179,7 @@ class Controller:
         self._move, self._to_rest = self.config.fade, 0.0
         self._goal, self._next, self._begun = self.safety.default, math.nan, math.nan
         self._ending = self._clamped_now = False
-        self._late = 0
+        self._late, self._remind = 0, math.inf
 
     @property
     def ended(self) -> bool:
@@ -246,12 +250,16 @@ class Controller:
         elif self._request is Request.LOWER:
             self.end(FINISHED, self._why, now, failed=False)
         elif self.mode is Mode.PASSIVE:
-            self._say(f"not ready any more: {fault.text}")
+            self._say(f"not ready any more: {fault.text}; waits up to {self.config.ready_timeout:g} s for it to end")
             self._enter(Mode.INIT, now)
         elif now - self.since > self.config.ready_timeout:
             self.end(fault.name, f"the robot did not become ready: {fault.text}", now, failed=True)
         if self._request is Request.START and not self.ended:
             self._say(f"not started: {fault.text}")
+
+    def _waits(self) -> bool:
+        """True if only an operator can end this mode."""
+        return not self.config.auto and self.mode in (Mode.PASSIVE, Mode.HOLD) and not self._ending
 
     def _advance(self, signals: Signals, now: float) -> None:
         """Change mode if it is time, and compute what the mode asks for."""
@@ -279,6 +287,9 @@ class Controller:
             self._enter(Mode.HOLD, now)
         elif self.mode is Mode.LOWER and done >= config.lower:
             self.end(FINISHED, self.reason, now, failed=False)
+        if self._waits() and now >= self._remind:
+            self._remind = now + REMIND
+            self._say(f"{self.mode}: still waits for {config.start}")
         self._ask(signals, now)
 
     def _lower(self, now: float, reason: str) -> None:
@@ -315,8 +326,8 @@ class Controller:
         self.mode, self.since = mode, now
         self.log.event(now, "mode", mode.value)
         if mode in ABOUT:
-            waits = not self.config.auto and mode in (Mode.PASSIVE, Mode.HOLD) and not self._ending
-            self._say(f"{mode}: {ABOUT[mode]}{'; start goes on' if waits else ''}")
+            self._remind = now + REMIND
+            self._say(f"{mode}: {ABOUT[mode]}{f'; waits for {self.config.start}' if self._waits() else ''}")
 
     def _ask(self, signals: Signals, now: float) -> None:
         """Set the joint targets and gains of this mode, before any clamp."""

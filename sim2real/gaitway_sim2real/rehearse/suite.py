@@ -24,6 +24,7 @@ from ..digital_twin.quirks import SENSORS, Quirks
 from ..pages.verdict import software, write_verdict
 from .faults import TROUBLES, Trouble, possible, rehearse_fault
 from .nominal import rehearse_nominal
+from .processes import ENDINGS
 from .report import report
 from .stage import hangs
 from .trace import Trace
@@ -102,8 +103,9 @@ def rehearse_bundle(
     wire: Wire | None = None,
     progress: Progress | None = None,
     groups: Sequence[str] = (NOMINAL, FAULTS),
+    say: Callable[[str], None] = lambda text: None,
 ) -> tuple[Rehearsal, Trace]:
-    """Everything there is in ``groups``, in simulated time; then ``wire``, if it is given.
+    """Everything there is in ``groups``, in simulated time; then ``wire``, if it is given. ``say`` tells of waits.
 
     Raises a ``ValueError`` before anything starts if the bundle does not fit the robot. A missing or failed validation
     is only noted: the robot here is not a real one.
@@ -125,6 +127,9 @@ def rehearse_bundle(
     calls = [call for group in groups for call in _calls(group, settings, hardware, contract)]
     done: dict[int, Trial] = {}
     trace = Trace()
+    say(
+        f"waiting for {len(calls)} trials in simulated time; the nominal walk takes {settings.seconds / 60:g} min of it"
+    )
     given = {"quirks": settings.quirks, "seed": settings.seed, "model": model, "ground": settings.ground}
     for number, found in _run(settings.jobs, [(call, (bundle, hardware), {**keys, **given}) for call, keys in calls]):
         done[number], trace = found if isinstance(found, tuple) else (found, trace)
@@ -134,6 +139,7 @@ def rehearse_bundle(
     if wire is None:
         notes += ("Processes on a real wire were left out.",)
     else:
+        say(f"waiting for {len(ENDINGS)} trials of a twin and a deployment as processes, up to a minute each")
         for trial in wire():
             trials.append(trial)
             if progress is not None:

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.reading import one_reading
 from gaitway_onboard.control.loop import LoopReport
+from gaitway_onboard.interface import Health, Remote
 from gaitway_sim2real.hardware import hardware_of
 from gaitway_tasks.robots import GO2 as GO2_ROBOT
 from stand_bundle import make_stand_bundle
@@ -70,7 +72,7 @@ def refused(capsys: Any, *words: str) -> str:
         (["b", "--robot", "spot", "--interface", "lo"], "unknown robot 'spot': known are unitree-g"),
         (["b", "--robot", "ros2", "--interface", "lo"], "--config robot.yaml"),
         (["--excite", "30", "--robot", "unitree-go2", "--interface", "eth99", "--yes"], "no network interface 'eth99'"),
-        (["--excite", "30", *GO2], "no terminal to ask on: add --yes"),
+        (["--excite", "30", *GO2], "--auto --yes stands up and starts"),
         (["--excite", "5", "--yes", *GO2], "give it at least 10 s"),
         (["--excite", "30", "--yes", "--log", "no.txt", *GO2], "no.txt"),
         (["--excite", "30", "--yes", *GO2], "no program offers rt/lowstate"),
@@ -132,6 +134,41 @@ def twin(dds_domain: int) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.terminate()
     process.wait(120)
+
+
+@pytest.mark.parametrize(
+    ("given", "remote", "said"),
+    [
+        ({}, Remote(), "'start' on the transmitter; without a terminal, --auto needs none"),
+        ({"velocity": "gamepad"}, None, "'start' on the gamepad; without a terminal, --auto needs none"),
+        ({}, None, "add --auto"),
+    ],
+)
+def test_without_a_terminal_the_way_to_start_is_named(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], remote: Remote | None, said: str
+) -> None:
+    """--yes alone once waited for an Enter that could not come, without a word."""
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115
+    args = Namespace(**({"velocity": None, "auto": False} | given))
+    seen: Any = Namespace(signals=Namespace(health=Health(remote=remote)))
+    if said.startswith("add"):
+        with pytest.raises(UserError, match=said):
+            deploy._start(args, seen)
+        args.auto = True
+        deploy._start(args, seen)
+    else:
+        assert deploy._start(args, seen) == said
+
+
+@pytest.mark.slow
+def test_a_deployment_that_waits_for_the_transmitter_says_so(twin: subprocess.Popen[str], dds_domain: int) -> None:
+    words = [sys.executable, "-m", "gaitway", "deploy", "--excite", "30", *GO2, "--domain", str(dds_domain), "--yes"]
+    process = subprocess.Popen([*words, *PATIENT], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    waiting = next((line for line in process.stdout if line.startswith("passive")), "it never came to wait")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=300)
+    assert "waits for 'start' on the transmitter" in waiting and "--auto" in waiting
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ def test_a_rehearsal_that_passes(bundle, little, tmp_path, capsys):
     assert main([*words, "--jobs", "1", "--report", str(report)]) == 0
     said = capsys.readouterr().out
     assert "PASS: 2 of 2 trials passed" in said and "[ 1/2] ok   command script" in said
+    assert said.startswith("waiting for 2 trials in simulated time; the nominal walk takes")
     assert "silence in ramp: state_age" in said and "no verdict at" in said
     assert json.loads((report / "rehearsal.json").read_text())["settings"]["extent"] == "quick"
     assert "<svg" in (report / "rehearsal.html").read_text()

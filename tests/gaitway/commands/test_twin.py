@@ -52,9 +52,10 @@ def test_a_go2_is_served_until_it_is_stopped(dds_domain):
     bus = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            greeting = [process.stdout.readline() for _ in range(4)]
+            greeting = [process.stdout.readline() for _ in range(5)]
             assert "hung on a stand, on interface lo" in greeting[0] and "rt/lowstate at 500 Hz" in greeting[1]
             assert f"gaitway deploy BUNDLE --robot unitree-go2 --interface lo --domain {dds_domain}" in greeting[3]
+            assert "waits    for commands, for 50 s" in greeting[4]
             bus = DdsBus("lo", dds_domain)
             robot = UnitreeRobot(GO2.hardware, Connection(bus=bus, own_controller=False))
             robot.connect(timeout=20.0)

@@ -20,7 +20,10 @@ from hypothesis import strategies as st
 from sim2real.onboard.onboard_robots import PointRobot, WavePolicy
 
 QUICK = ControllerConfig(ramp=0.3, fade=0.1, hold=0.15, settle=0.1, lower=0.3, damp=0.1, ready_timeout=0.1)
-BY_HAND = ControllerConfig(ramp=0.3, fade=0.1, hold=0.15, settle=0.1, lower=0.3, ready_timeout=0.1, auto=False)
+BY_HAND = ControllerConfig(
+    ramp=0.3, fade=0.1, hold=0.15, settle=0.1, lower=0.3, ready_timeout=0.1, auto=False,
+    start="Enter",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +125,20 @@ def test_an_operator_goes_on_step_by_step(contract: Contract) -> None:
     play.until(Mode.DAMP)
     assert play.modes == [Mode.PASSIVE, *WHOLE]
     assert play.controller.reason == "asked for by the operator" and not play.controller.failed
-    assert play.said[0] == "passive: ready, damped; start goes on"
+    assert play.said[0] == "passive: ready, damped; waits for Enter"
+
+
+def test_a_wait_for_the_operator_is_said_again(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gaitway_onboard.control.controller.REMIND", 0.4)
+    play = Play(contract, BY_HAND, seconds=np.inf)
+    play.go_on(450)  # 0.9 s
+    assert play.said[1:] == ["passive: still waits for Enter"] * 2
+    play.controller.request(Request.START)
+    play.until(Mode.HOLD)
+    play.go_on(250)
+    assert play.said[3:] == [
+        "ramp: standing up", "hold: in the default pose; waits for Enter", "hold: still waits for Enter"
+    ]  # fmt: skip
 
 
 def test_a_start_that_came_too_early_is_not_kept(contract: Contract) -> None:
