@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,8 @@ class RunFolder:
     def __init__(self, path: Path, record: dict[str, Any]):
         self.path, self.record = path, record
         self.lock = RunLock(path)
+        self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
+        """Called with the file's name and the row after each evaluation and examination."""
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> RunFolder:
@@ -127,11 +129,16 @@ class RunFolder:
 
     def append_evaluation(self, row: dict[str, Any]) -> None:
         """``steps``, ``wall_s``, ``deterministic``, ``seed``, ``returns`` and ``lengths`` of an evaluation."""
-        self._append(EVALUATIONS, [row])
+        self._tell(EVALUATIONS, row)
 
     def append_examination(self, row: dict[str, Any]) -> None:
         """``steps``, ``wall_s``, ``cpu_s``, and what :meth:`Examination.to_dict` has."""
-        self._append(EXAMINATIONS, [row])
+        self._tell(EXAMINATIONS, row)
+
+    def _tell(self, name: str, row: dict[str, Any]) -> None:
+        self._append(name, [row])
+        for listener in list(self.listeners):
+            listener(name, row)
 
     def _append(self, name: str, rows: list[dict[str, Any]]) -> None:
         path = self.path / name

@@ -1,4 +1,4 @@
-"""Copies of ``metrics.jsonl`` for TensorBoard, and for Weights & Biases and MLflow where a run asks for them."""
+"""Copies of a run's numbers for TensorBoard, and for Weights & Biases and MLflow where a run asks for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from gaitway_files.reading import one_line
@@ -22,11 +22,11 @@ from gaitway_files.writing import open_to_append
 from ..runs.files import make_folder
 from ..runs.folder import RunFolder
 from ..runs.rows import RunWarning
+from .numbers import Row, numbers
 
 if TYPE_CHECKING:
     from ..train_config import TrainConfig
 
-Row = Mapping[str, Any]
 LOGGERS = "loggers"
 """Field of ``run.json``: the id that each service knows the run by."""
 PROJECT = "gaitway"
@@ -52,13 +52,16 @@ class Copy(Protocol):
 class EventWriter:
     """All copies of a run's rows: at most four rows a second, for writing one takes ten milliseconds.
 
-    They repeat ``metrics.jsonl``. If one of them fails, the training says so once and goes on without it.
+    They repeat ``metrics.jsonl``, and get the numbers of every evaluation and examination with the row of its
+    iteration. If one of them fails, the training says so once and goes on without it.
     """
 
     INTERVAL_S = 0.25
 
     def __init__(self, config: TrainConfig, run: RunFolder, iteration: int):
         self.run, self.copies, self.written = run, list[Copy](), -math.inf
+        self.iteration, self.found = iteration, dict[str, float]()
+        """The newest iteration, and numbers of evaluations and examinations that no copy has yet."""
         makers: dict[str, Callable[[], Copy]] = {
             str(run.path / "tensorboard"): lambda: TensorBoard(run, iteration),
             **{f"logger {name}": functools.partial(_MAKERS[name], config, run) for name in config.logger},
@@ -71,18 +74,28 @@ class EventWriter:
                 _warn(where, error)
 
     def __enter__(self) -> Self:
+        self.run.listeners.append(self.hear)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.run.listeners.remove(self.hear)
+        if self.found:
+            self._write({})
         status = self.run.record["status"]
         self._each(lambda copy: copy.close("failed" if error[0] is not None else status))
 
     def add(self, row: Row, *, last: bool) -> None:
-        now = time.monotonic()
-        if not self.copies or (not last and now - self.written < self.INTERVAL_S):
-            return
-        self.written = now
-        self._each(lambda copy: copy.write(row))
+        self.iteration = row["iteration"]
+        if last or self.found or time.monotonic() - self.written >= self.INTERVAL_S:
+            self._write(row)
+
+    def hear(self, file: str, row: Row) -> None:
+        """Keep the numbers of a row of ``evaluations.jsonl`` or ``examinations.jsonl`` for the next :meth:`add`."""
+        self.found |= numbers(file, row)
+
+    def _write(self, row: Row) -> None:
+        whole, self.found, self.written = {"iteration": self.iteration, **row, **self.found}, {}, time.monotonic()
+        self._each(lambda copy: copy.write(whole))
 
     def _each(self, act: Callable[[Copy], None]) -> None:
         for copy in list(self.copies):

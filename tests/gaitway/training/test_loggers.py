@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from scripted_examinations import SMALL as SHORT
+from scripted_examinations import outcomes
 from stopping import KillAfter
 
 from gaitway.cli import main
@@ -18,6 +20,7 @@ from gaitway.runs.rows import read_rows
 from gaitway.train_config import resolve
 from gaitway.training import loop as training
 from gaitway.training.events import EventWriter
+from gaitway.training.numbers import numbers
 from gaitway.training.progress import Progress
 
 TRAIN = ["train", "cartpole", "--quiet", "num_envs=4", "agent.num_steps=8", "total_steps=192", "evaluation_episodes=0"]
@@ -155,6 +158,78 @@ def test_mlflow(tmp_path, monkeypatch, status):
     assert logged.data.params["num_envs"] == "4" and logged.data.params["agent.optimizer.epochs"] == "1"
     assert set(logged.data.tags) == {"mlflow.runName"}, "neither user nor source file"
     assert len(client.search_runs([logged.info.experiment_id])) == 1
+
+
+EVALUATED = ["evaluation_episodes=20", "evaluation_interval=64"]
+"""Two episodes after 64, 128 and 192 steps, and twenty at the end: iterations 2, 4 and 6."""
+
+
+def returns(run: Path):
+    """Mean returns by iteration, as the evaluations have them; the last one of an iteration counts."""
+    rows = read_rows(run / "evaluations.jsonl")
+    assert [row["steps"] for row in rows] == [64, 128, 192, 192]
+    return {row["steps"] // 32: sum(row["returns"]) / len(row["returns"]) for row in rows}
+
+
+def events(run: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(run / "tensorboard"))
+    found.Reload()
+    return {tag: {event.step: event.value for event in found.Scalars(tag)} for tag in found.Tags()["scalars"]}
+
+
+def test_every_logger_gets_the_evaluations(tmp_path, monkeypatch):
+    """The periodic ones and the final one, also where rows are too quick to be copied."""
+    offline(monkeypatch)
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    monkeypatch.setattr(EventWriter, "INTERVAL_S", 1000.0)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    mlflow.set_tracking_uri(None)
+    run = tmp_path / "run"
+    assert main([*COMMAND, *EVALUATED, "--logger", "wandb,mlflow", "--out", str(run)]) == 0
+    expected = returns(run)
+    assert events(run)["evaluation/return"] == pytest.approx(expected)
+    assert events(run)["evaluation/episodes"] == {2: 2, 4: 2, 6: 20}
+    known = json.loads((run / "run.json").read_text())["loggers"]["mlflow"]
+    history = mlflow.MlflowClient().get_metric_history(known, "evaluation/return")
+    assert {found.step: found.value for found in history} == pytest.approx(expected)
+    uploaded = {}
+    for record in records(run):
+        if record.WhichOneof("record_type") == "history":
+            items = {item.nested_key[0] if item.nested_key else item.key: item for item in record.history.item}
+            if "evaluation/return" in items:
+                uploaded[record.history.step.num] = json.loads(items["evaluation/return"].value_json)
+    assert uploaded == pytest.approx(expected)
+
+
+def test_examinations_and_trials_are_logged(tmp_path, monkeypatch):
+    """The margin of a check is what is left to its limit, negative beyond it."""
+    outcomes(monkeypatch, {2, 4}, suite={4})
+    run = tmp_path / "run"
+    words = ["train", "velocity-flat-anymal-c-blind", "--until", "good", "--out", str(run), "--quiet", *SHORT]
+    assert main(words) == 0
+    found = events(run)
+    assert found["examination/passed"] == {1: 0, 2: 1, 3: 0, 4: 1}
+    assert found["examination/margin/standing/drift"] == pytest.approx({1: -0.155, 2: 0.035, 3: -0.155, 4: 0.035})
+    assert found["examination/closest"][1] == pytest.approx(0.2 / 0.045)
+    assert found["suite/passed"] == {2: 0, 4: 1} and found["suite/failed_checks"] == {2: 1, 4: 0}
+
+
+def test_numbers_of_a_row_are_finite():
+    row = {"passed": False, "closest": None, "missing": ["x"], "left_out": [], "checks": []}
+    check = {"scenario": "slope", "metric": "clearance", "limit": 0.03, "at_least": True, "passed": False}
+    row["checks"] = [check | {"value": value} for value in (0.02, None, 0.05)]
+    assert numbers("examinations.jsonl", row) == {
+        "examination/passed": 0.0, "examination/failed_checks": 1.0, "examination/left_out": 0.0,
+        "examination/margin/slope/clearance": pytest.approx(-0.01),
+    }  # fmt: skip
+    row = {"returns": [], "lengths": [], "measures": {"pair accuracy": {"value": 0.75}}, "falls": 3}
+    row["tracking"] = {"base_velocity": {"yaw": 0.2}}
+    assert numbers("evaluations.jsonl", row) == {
+        "evaluation/pair_accuracy": 0.75, "evaluation/falls": 3.0, "evaluation/tracking/base_velocity/yaw": 0.2,
+    }  # fmt: skip
 
 
 def test_a_service_that_fails_is_said_once(tmp_path, monkeypatch, capsys):
