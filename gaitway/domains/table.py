@@ -100,7 +100,10 @@ def find_task(name: Any, preset: str | None = None) -> Any:
         if not is_task(name):
             raise UserError(f"task {name!r}: give the name of one, or a Task")
         if preset is not None:
-            raise UnknownNameError(f"preset of a {type(name).__name__} that is given itself", preset, ())
+            raise UserError(
+                f"preset {preset!r}: a {type(name).__name__} that is given as an object has its preset already; leave "
+                f'preset out, or make the task with it: gaitway_tasks.registry.get_task(NAME, "{preset}")'
+            )
         return name
     for domain in domains():
         if (task := domain.find(name, preset)) is not None:
