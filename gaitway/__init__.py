@@ -28,6 +28,7 @@ OFFERED = {
     "validate_all": "gaitway.api",
     "play": "gaitway.api",
     "make_vec": "gaitway.api",
+    "Callback": "gaitway.callback",
     "Run": "gaitway.handles",
     "Policy": "gaitway.handles",
     "Bundle": "gaitway.handles",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .api import train as train
     from .api import validate as validate
     from .api import validate_all as validate_all
+    from .callback import Callback as Callback
     from .handles import Bundle as Bundle
     from .handles import Film as Film
     from .handles import Policy as Policy

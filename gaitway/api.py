@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gaitway_sim2real.trial.gate import Gate
     from gaitway_tasks.ground import Ground
 
+    from .callback import Callback
     from .runs.choice import Which
 
 
@@ -51,6 +52,7 @@ def train(
     config: Place | None = None,
     resume: bool = False,
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Run:
     """Train an agent on a task, a name or an object such as a :class:`gaitway_tasks.spec.Task`; returns its run.
@@ -58,6 +60,8 @@ def train(
     ``settings`` are those of ``gaitway train``: fields of the configuration, nested ones by dotted keys in a
     dictionary, and the options of one kind of task (``parameters``, ``model``, ``lora``, ...). ``preset`` None is the
     task's usual one, "none" is none. ``out`` is the run folder, by default ``runs/<task>/<time>-seed<k>``.
+
+    ``callbacks`` are objects of :class:`gaitway.Callback`. With ``processes`` above 1 they run in this one, the first.
 
     The first Ctrl-C (a notebook's stop button) finishes the iteration and writes a checkpoint: the run that is returned
     has ``status`` "interrupted", and the same call with ``resume=True`` goes on. The second one raises
@@ -70,6 +74,7 @@ def train(
     >>> run = gaitway.train("cartpole", total_steps=20_000, **{"agent.gamma": 0.98})
     """
     from .start import Order, begin
+    from .training.callbacks import checked
 
     options = {name: settings.pop(name) for name in _option_names() & settings.keys()}
     if "parameters" in options:
@@ -87,6 +92,7 @@ def train(
         seed=seed,
         resume=resume,
         quiet=quiet,
+        callbacks=checked(callbacks),
         options=options,
     )
     with _own_threads():

@@ -17,6 +17,7 @@ from .errors import RunError
 from .training import processes
 
 if TYPE_CHECKING:
+    from .callback import Callback
     from .runs.folder import RunFolder
     from .train_config import TrainConfig
 
@@ -50,6 +51,8 @@ class Order:
     resume: bool = False
     quiet: bool = False
     distributed: bool = False
+    callbacks: Sequence[Callback] = ()
+    """Callbacks from Python; no option gives them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options that only one kind of task has, such as ``model`` or ``parameters``."""
 
@@ -92,13 +95,13 @@ def begin(order: Order) -> tuple[Path | None, int]:
     config = domain.preflight(config)
     domain.start(config)
     if not _keeps_records():
-        return None, _train(config, None)
+        return None, _train(config, None, order)
     folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
     print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
     if preset is not None and order.preset is None:
         print(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
     _print_notes(config, continued=False)
-    return folder.path, _train(config, folder, quiet=order.quiet)
+    return folder.path, _train(config, folder, order)
 
 
 def configuration(order: Order) -> TrainConfig:
@@ -165,14 +168,19 @@ def _print_notes(config: TrainConfig, *, continued: bool) -> None:
         print(line)
 
 
-def _train(config: TrainConfig, folder: RunFolder | None, *, quiet: bool = False) -> int:
+def _train(config: TrainConfig, folder: RunFolder | None, order: Order) -> int:
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
     from .training.loop import train, train_along
 
     if folder is None or not _keeps_records():
         return train_along(config, folder)
+    if order.callbacks and config.processes > 1:
+        print(
+            f"callbacks run in the first of the {config.processes} processes only; steps and losses are those of all, "
+            "episodes those of its environments"
+        )
     with processes.companions(config.processes, folder.path):
-        return train(config, folder, quiet=quiet)
+        return train(config, folder, quiet=order.quiet, callbacks=order.callbacks)
 
 
 def _resume(order: Order, path: Path) -> int:
@@ -228,11 +236,11 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
     _check_installed(config)
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
-        return _train(config, folder)
+        return _train(config, folder, order)
     print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
     _print_notes(config, continued=True)
     folder.set_config(config)
-    return _train(config, folder, quiet=order.quiet)
+    return _train(config, folder, order)
 
 
 def _check_installed(config: TrainConfig) -> None:

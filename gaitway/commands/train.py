@@ -180,7 +180,7 @@ def order_of(args: argparse.Namespace) -> Order:
     from ..domains.table import DOMAINS
     from ..start import Order
 
-    same = {f.name: getattr(args, f.name) for f in fields(Order) if f.name not in ("settings", "options")}
+    same = {f.name: getattr(args, f.name) for f in fields(Order) if f.name not in ("settings", "callbacks", "options")}
     also = [] if args.until is None else [f"until={args.until}"]
     also += [] if args.logger is None else [f"logger=[{args.logger}]"]
     options = {name: value for row in DOMAINS for name in row.options if (value := getattr(args, name))}

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -20,6 +20,7 @@ from gaitway_tasks.registry import called
 from ..errors import RunError
 from ..runs.files import write_tensors_atomically
 from ..runs.folder import RunFolder, fitting
+from .callbacks import Callbacks
 from .events import EventWriter
 from .examinations import GOOD, Examinations
 from .interrupt import StopRequest, stop_requests
@@ -28,6 +29,7 @@ from .progress import make_progress
 if TYPE_CHECKING:
     from gaitway_agents.trainer import Learner
 
+    from ..callback import Callback
     from ..train_config import TrainConfig
     from .evaluator import Evaluator
 
@@ -71,13 +73,13 @@ class Effort:
         return _cpu_seconds() - self._busy
 
 
-def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False) -> int:
-    """Train until ``total_steps``, a good examination or a stop request; returns the exit code.
+def train(config: TrainConfig, run: RunFolder, *, quiet: bool = False, callbacks: Sequence[Callback] = ()) -> int:
+    """Train until ``total_steps``, a good examination, a callback's or a user's stop; returns the exit code.
 
     Continues from the newest checkpoint. Raises :class:`RunError` at once where another process trains the run.
     """
     with run.lock, tensor_cores(config):
-        return _train(config.domain.as_begun(config, run.record), run, quiet=quiet)
+        return _train(config.domain.as_begun(config, run.record), run, callbacks, quiet=quiet)
 
 
 @contextlib.contextmanager
@@ -94,7 +96,7 @@ def tensor_cores(config: TrainConfig) -> Iterator[None]:
             flag.allow_tf32 = was
 
 
-def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
+def _train(config: TrainConfig, run: RunFolder, callbacks: Sequence[Callback], *, quiet: bool) -> int:
     try:
         learner, evaluator = config.domain.build(config, run)
     except BaseException as error:
@@ -104,8 +106,8 @@ def _train(config: TrainConfig, run: RunFolder, *, quiet: bool) -> int:
     for ending in ("error", "reason", "chosen"):
         run.record.pop(ending, None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
-    with EventWriter(config, run, effort.iteration) as events:
-        return _learn(config, run, learner, evaluator, effort, events, quiet=quiet)
+    with EventWriter(config, run, effort.iteration) as events, Callbacks(callbacks, run) as heard:
+        return _learn(config, run, learner, evaluator, effort, events, heard, quiet=quiet)
 
 
 def _learn(
@@ -115,6 +117,7 @@ def _learn(
     evaluator: Evaluator,
     effort: Effort,
     events: EventWriter,
+    heard: Callbacks,
     *,
     quiet: bool,
 ) -> int:
@@ -125,25 +128,29 @@ def _learn(
     effort.begin()
     with stop_requests() as stop, progress:
         try:
+            heard.call("on_training_start")
             if effort.iteration and examinations.is_due():
                 good = examinations.hold(effort.wall, progress.say, lambda: stop.signal)
-            while not _is_done(learner, config) and not _asked_to_stop(stop, good):
+            while not _is_done(learner, config) and not _asked_to_stop(stop, good or heard.stopped is not None):
                 metrics = _iterate(learner, run)
                 effort.add(metrics)
                 metrics |= evaluator.watch(effort.wall)
                 row = {"iteration": effort.iteration, "steps": learner.steps, "wall_s": effort.wall, **metrics}
                 run.append_metrics(row)
+                heard.call("on_iteration", learner.steps, row)
                 due = examinations.is_due()
                 parts = _gathered(learner, wanted=due or effort.iteration % config.checkpoint_interval == 0)
                 if parts is not None:
                     saved = _save(run, learner, config, effort, parts, examinations.spared())
+                    heard.call("on_checkpoint", learner.steps, saved)
                 good = due and examinations.hold(effort.wall, progress.say, lambda: stop.signal)
-                last = good or _is_done(learner, config) or stop.signal is not None
+                last = good or _is_done(learner, config) or stop.signal is not None or heard.stopped is not None
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)
             parts = _gathered(learner, wanted=saved is None or run.record["steps"] != learner.steps)
             if parts is not None:
                 saved = _save(run, learner, config, effort, parts, examinations.spared())
+                heard.call("on_checkpoint", learner.steps, saved)
         except BaseException as error:
             if isinstance(error, Exception) and not isinstance(error, TrainingFailed):
                 saved = _rescued(error, run, learner, config, effort, examinations.spared()) or saved
@@ -151,7 +158,8 @@ def _learn(
             if saved is not None and saved.exists() and not isinstance(error, TrainingFailed):
                 _print_ending(run, config, saved, "failed")
             raise
-    finished = good or _is_done(learner, config)
+    reason = GOOD if good else "total_steps" if _is_done(learner, config) else heard.stopped
+    finished = reason is not None
     if finished:
         try:
             evaluator.finish(effort.wall)
@@ -159,7 +167,7 @@ def _learn(
             _mark_failed(run, error)
             _print_ending(run, config, saved, "evaluation failed")
             raise
-        run.update(status="finished", reason=GOOD if good else "total_steps", **_chosen(examinations))
+        run.update(status="finished", reason=reason, **_chosen(examinations))
     else:
         run.update(status="interrupted")
     told = stop.signal.name if stop.signal else "another process"
@@ -318,8 +326,9 @@ def _print_ending(run: RunFolder, config: TrainConfig, checkpoint: Path | None, 
     """``ending`` says what stopped the training early; empty if it finished."""
     steps, wall = run.record["steps"], run.record["wall_time_s"]
     if not ending:
-        good = "good after " if run.record["reason"] == GOOD else ""
-        print(f"finished: {good}{steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
+        reason = run.record["reason"]
+        why = "" if reason == "total_steps" else "good after " if reason == GOOD else f"stopped by {reason}, after "
+        print(f"finished: {why}{steps:,} steps in {wall:.0f} s; checkpoint {checkpoint}")
     else:
         print(
             f"{ending} after {steps:,} of {config.total_steps:,} steps; checkpoint {checkpoint}; "

@@ -127,8 +127,18 @@ def test_a_task_may_be_an_object(tmp_path):
     assert again.steps == 192
     with pytest.raises(gaitway.UserError, match="task 7: give the name of one, or a Task"):
         gaitway.train(7, out=tmp_path / "other")
-    with pytest.raises(gaitway.UserError, match="preset of a Task that is given itself"):
+    with pytest.raises(gaitway.UserError, match=r'preset \'cpu\'.*get_task\(NAME, "cpu"\)'):
         gaitway.train(task, preset="cpu", out=tmp_path / "other")
+
+
+def test_a_task_of_a_module_is_made_by_its_name(tmp_path, monkeypatch):
+    """Naming it trusts its module, as on the command line; no flag is asked for."""
+    made = "get_task('velocity-flat-anymal-c-blind').replace(name='m')"
+    (tmp_path / "tasks_of_mine.py").write_text(f"from gaitway_tasks.registry import get_task\nTASK = {made}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    env = gaitway.make_vec("tasks_of_mine:TASK", 2, num_threads=1)
+    assert env.num_envs == 2
+    env.close()
 
 
 def test_functions_of_a_script_have_no_name_in_a_run(tmp_path):
