@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from .options import Parser
+
 # Everything else is imported within main(), so that Ctrl-C is answered from the first moment on.
 
 COMMANDS = (
@@ -71,7 +73,7 @@ SAFE_PATH = "PYTHONSAFEPATH"
 """Variable with which a Python process does not look for modules in the current folder."""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     from importlib import import_module
 
     from .commands.common import add_command
@@ -99,7 +101,12 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         args.settings += [word for word in rest if not word.startswith("-")]
         rest = [word for word in rest if word.startswith("-")]
     if rest:
-        raise UserError(f"unrecognised arguments: {' '.join(rest)}; see gaitway {args.command} --help")
+        from .errors import nearest
+
+        known = parser.commands()[args.command].options()
+        near = [nearest(word.partition("=")[0], known, 0.7) for word in rest if word.startswith("--")]
+        hint = f"; did you mean {' '.join(filter(None, near))}?" if any(near) else ""
+        raise UserError(f"unrecognised arguments: {' '.join(rest)}{hint}; see gaitway {args.command} --help")
     return args
 
 

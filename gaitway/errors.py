@@ -19,6 +19,6 @@ class RunError(UserError):
     """A run folder that cannot be created, read, continued or written to."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name closest to ``name``, if any is close."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)), None)
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.4) -> str | None:
+    """The known name closest to ``name``, if any is close: of a likeness from ``cutoff`` to 1."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)

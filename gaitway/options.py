@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gaitway_files.errors import UserError
 
 from .catalogue import install_line
-from .errors import MAX_SEED
+from .errors import MAX_SEED, nearest
 
 if TYPE_CHECKING:
     from gaitway_tasks.ground import Ground
@@ -41,6 +41,22 @@ class Parser(argparse.ArgumentParser):
     def switch(self, name: str, about: str, **more: Any) -> None:
         """Add an option that is on or off."""
         (more.pop("within", None) or self).add_argument(name, action="store_true", help=about, **more)
+
+    def options(self) -> list[str]:
+        """Its options and those of the command line as a whole, such as "--seed"."""
+        return [option for action in self._actions for option in action.option_strings]
+
+    def commands(self) -> dict[str, Parser]:
+        """Its commands by name."""
+        found = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return dict(found[0]) if found else {}
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse does, with the choice that was probably meant."""
+        if action.choices is not None and value not in action.choices and (near := nearest(str(value), action.choices)):
+            choices = ", ".join(map(str, action.choices))
+            raise argparse.ArgumentError(action, f"{_given(str(value))}: did you mean {near}? There are {choices}")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         option, _, rest = message.removeprefix("argument ").partition(": ")

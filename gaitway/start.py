@@ -14,6 +14,7 @@ from gaitway_tasks.registry import UnknownNameError
 from .backends.table import BACKENDS, backend, engines
 from .catalogue import AGENTS, LOGGERS, MUJOCO, WORLDS, admit_agent, require
 from .errors import RunError
+from .terminal import hushed, say
 from .training import processes
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ def begin(order: Order) -> tuple[Path | None, int]:
     Raises a :class:`UserError` for what is wrong with the order before anything is written, and a
     :class:`gaitway_files.errors.NotDone` for a training that failed.
     """
+    with hushed(order.quiet):
+        return _begin(order)
+
+
+def _begin(order: Order) -> tuple[Path | None, int]:
     trust_named(order.task)
     trust_named(order.agent)
     admit_agent(order.agent)
@@ -97,9 +103,9 @@ def begin(order: Order) -> tuple[Path | None, int]:
     if not _keeps_records():
         return None, _train(config, None, order)
     folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
-    print(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}", flush=True)
+    say(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}")
     if preset is not None and order.preset is None:
-        print(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
+        say(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
     _print_notes(config, continued=False)
     return folder.path, _train(config, folder, order)
 
@@ -165,7 +171,7 @@ def _keeps_records() -> bool:
 
 def _print_notes(config: TrainConfig, *, continued: bool) -> None:
     for line in config.domain.notes(config, continued=continued):
-        print(line)
+        say(line)
 
 
 def _train(config: TrainConfig, folder: RunFolder | None, order: Order) -> int:
@@ -175,7 +181,7 @@ def _train(config: TrainConfig, folder: RunFolder | None, order: Order) -> int:
     if folder is None or not _keeps_records():
         return train_along(config, folder)
     if order.callbacks and config.processes > 1:
-        print(
+        say(
             f"callbacks run in the first of the {config.processes} processes only; steps and losses are those of all, "
             "episodes those of its environments"
         )
@@ -237,7 +243,7 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
         return _train(config, folder, order)
-    print(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps", flush=True)
+    say(f"continuing {path} after {folder.record['steps']:,} of {config.total_steps:,} steps")
     _print_notes(config, continued=True)
     folder.set_config(config)
     return _train(config, folder, order)

@@ -11,6 +11,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gaitway_files.visible import visible
@@ -120,6 +121,25 @@ def _hand_over() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         drop(sys.stdout)
+
+
+_hushed: ContextVar[bool] = ContextVar("hushed", default=False)
+
+
+@contextlib.contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Within the block :func:`say` prints nothing if ``quiet``."""
+    token = _hushed.set(quiet)
+    try:
+        yield
+    finally:
+        _hushed.reset(token)
+
+
+def say(line: str) -> None:
+    """Print a line about the work, which ``--quiet`` leaves out; results, warnings and errors are printed as always."""
+    if not _hushed.get():
+        print(line, flush=True)
 
 
 def in_notebook() -> bool:

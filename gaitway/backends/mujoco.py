@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gaitway_files.errors import UserError
@@ -53,9 +53,19 @@ class Mujoco(Backend):
 
     def notes(self, config: TrainConfig, *, continued: bool) -> Iterable[str]:
         from gaitway_tasks.commands import is_velocity
+        from gaitway_tasks.registry import called, entries, is_outside
 
         walks = any(is_velocity(command) for command in config.task.commands.values())
         if not continued and walks and config.preset in (None, "isaaclab3"):
-            yield (
-                "these are Isaac Lab's settings, meant for a GPU; --preset cpu learns to walk in minutes on two cores"
-            )
+            name, ready = called(config.task.name), [task for task, row in entries().items() if "cpu" in row.presets]
+            alike = [task for task in ready if task.startswith(f"{name}-")]
+            size = f"{config.num_envs:,} robots at once for {config.total_steps:,} steps"
+            remedy = (
+                "--preset cpu learns to walk in minutes on two cores" if name in ready or is_outside(name)
+                else f"this task has no preset for a CPU: give num_envs=512 or fewer{_or_else(alike)}"
+            )  # fmt: skip
+            yield f"these are Isaac Lab's settings, meant for a GPU, {size}; {remedy}"
+
+
+def _or_else(tasks: Sequence[str]) -> str:
+    return f", or train {' or '.join(tasks)}, whose preset cpu is made for one" if tasks else ""

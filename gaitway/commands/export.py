@@ -1,6 +1,7 @@
 """``gaitway export``: export a run's policy or model.
 
-Write the bundle of a run: a folder that runs the policy on a robot without Gaitway's training half.
+Write the bundle of a run: a folder that runs the policy on a robot without Gaitway's training half. Without --out it
+is bundle/ in the run, where validate, run and play look for it.
 
 The bundle holds policy.onnx (sensor signals in, joint targets out), contract.yaml (joint order, gains, limits, rates,
 frames), io_descriptors.yaml, golden.npz (recorded inputs and outputs that every runtime replays first) and robot.xml.
@@ -21,7 +22,7 @@ legs and IMU, and the bundle names that estimator; 'base_lin_vel=robot' leaves i
 always provides height_scan.
 
 examples:
-  gaitway export runs/walk --out runs/walk/bundle
+  gaitway export runs/walk                        # writes runs/walk/bundle
   gaitway export runs/sighted --out bundle --estimate base_lin_vel
   gaitway export runs/sighted --out bundle --estimate base_lin_vel=robot
   gaitway export runs/walk --out bundle --checkpoint best
@@ -46,11 +47,13 @@ if TYPE_CHECKING:
 
 
 WORKS_ON = True
+OWN_FOLDERS = {"bundle": "bundle", "rsl-rl": "rsl-rl", "huggingface": "model"}
+"""Folders in a run, by format, that are written without --out."""
 
 
 def add_options(parser: options.Parser) -> None:
     parser.option("source RUN", "run folder", Path)
-    parser.option("--out FOLDER", "folder to write", Path, required=True)
+    parser.option("--out FOLDER", "folder to write (default: bundle/, rsl-rl/ or model/ in the run)", Path)
     parser.option(
         "--format",
         "format to write (default: bundle for robots, huggingface for language models)",
@@ -79,6 +82,7 @@ def estimated(text: str) -> tuple[str, str | None]:
 
 def run(args: argparse.Namespace) -> int:
     from ..domains.table import domain_in
+    from ..runs.files import refuse_links
     from ..runs.folder import RunFolder
 
     record = RunFolder.open(args.source).record
@@ -90,15 +94,18 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--estimate is for bundles: leave it out with --format {form}")
     common.require(f"export --format {form}", EXPORT_FORMATS[form])
     which = sources.settled(args.source, args.checkpoint)
+    out = args.out or args.source / OWN_FOLDERS[form]
+    if args.out is None:
+        refuse_links(out)
     if form == "huggingface":
         from ..domains.texts.models import export_run
 
-        export_run(args.source, args.out, which)
+        export_run(args.source, out, which)
     elif form == "rsl-rl":
-        return _write_rsl_rl(args.source, args.out, which)
+        return _write_rsl_rl(args.source, out, which)
     else:
-        sources.export_run(args.source, args.out, dict(args.estimate), which)
-    print(f"{form}: {args.out}")
+        sources.export_run(args.source, out, dict(args.estimate), which)
+    print(f"{form}: {out}")
     return 0
 
 

@@ -12,8 +12,10 @@ without the modes of the loop. --video films one of them.
 A LEAPP package or another policy that 'gaitway import' reads is first written as a bundle, in bundle/ in its folder or
 NAME-bundle/ beside its file.
 
-The exit code is 0 after a complete run, 1 after a safety trip or a case that the policy does not
-survive, 2 if the bundle cannot be used.
+The summary begins with OK, TRIPPED, or DOES NOT FOLLOW if the robot went less than half of the speed that it was told.
+
+The exit code is 0 after a complete run, also of a robot that does not follow ('gaitway validate' judges it), 1 after a
+safety trip or a case that the policy does not survive, 2 if the bundle cannot be used.
 
 examples:
   gaitway run runs/walk/bundle --sim --seconds 20

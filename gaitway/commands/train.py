@@ -116,7 +116,10 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--logger wandb|mlflow", "send the metrics there too, beside TensorBoard; both: wandb,mlflow")
     parser.option("--out DIR", "run folder (default runs/TASK/TIME-seedK)", Path)
     parser.switch("--resume", "continue the run in --out, or the newest run of the task; starts one if there is none")
-    parser.switch("--quiet", "print no progress, only the last line")
+    parser.switch(
+        "--quiet",
+        "print only warnings, errors and the result: the final evaluation and the checkpoint",
+    )
     texts = parser.add_argument_group("language tasks")
     parser.option("--model MODEL", "initial model: run folder, Hugging Face folder, hub id or tiny", within=texts)
     parser.option("--teacher MODEL", "teacher for agent gkd, given like --model", within=texts)

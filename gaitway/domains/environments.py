@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gaitway_agents.registry import ENVIRONMENTS, Algorithm
 
 from ..errors import ConfigError
+from ..terminal import say
 from .domain import Domain, Plays
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Environments(Plays, Domain):
         torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
         trainer = self.trainer(config)
         for line in getattr(trainer.env, "notes", ()):
-            print(line)
+            say(line)
         return trainer, EpisodeEvaluator(config, run, trainer)
 
 

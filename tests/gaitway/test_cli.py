@@ -16,9 +16,11 @@ from tree import ROOT
 import gaitway
 from gaitway import catalogue
 from gaitway.cli import COMMANDS, main, parse
+from gaitway.commands.export import OWN_FOLDERS
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.lock import LOCK
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import resolve
 
 BLIND = "velocity-flat-anymal-c-blind"
 SMALL = [
@@ -91,6 +93,16 @@ def test_unknown_options_are_refused(capsys):
 
 
 MISTAKES = {
+    ("train", BLIND, "--presets", "cpu"): "unrecognised arguments: --presets; did you mean --preset?; see",
+    (
+        "train",
+        BLIND,
+        "--sede=3",
+        "--quite",
+    ): "unrecognised arguments: --sede=3 --quite; did you mean --seed --quiet?; see",
+    ("train", BLIND, "--xyzzy"): "unrecognised arguments: --xyzzy; see gaitway train --help",
+    ("trian", BLIND): "COMMAND trian: did you mean train?",
+    ("train", BLIND, "--physics", "newtn"): "--physics newtn: did you mean newton?",
     ("train", "velocity-flat-anymal"): "did you mean 'velocity-flat-anymal-c'?",
     ("train", BLIND, "--preset", "gpu"): "unknown preset of velocity-flat-anymal-c-blind 'gpu'",
     ("train", BLIND, "--world", "gazebo"): "unknown world 'gazebo'",
@@ -236,6 +248,43 @@ def test_a_policy_that_no_robot_can_feed_is_not_exported(tmp_path, capsys):
     code, out, err = ours(["run", bundle, "--world", "twin", "--seconds", "0.1"], capsys)
     assert "--world twin is now --sim" in err
     assert "stood in for an estimator" in out
+
+
+def test_quiet_leaves_the_result(tmp_path, capsys):
+    words = ["train", BLIND, "--out", tmp_path / "run", "--quiet", *SMALL, "agent.optimizer.minibatches=1"]
+    code, out, err = ours([*words, "evaluation_episodes=2"], capsys)
+    assert (code, err) == (0, "")
+    first, last = out.splitlines()
+    assert first.startswith("evaluation: return ") and last.startswith("finished: 32 steps in ")
+    assert ours([*words, "--resume", "total_steps=48"], capsys)[1].count("\n") == 1
+    out = ours([*[word for word in words if word != "--quiet"], "--resume", "total_steps=64"], capsys)[1]
+    assert out.startswith("continuing "), "the next command is not quiet"
+
+
+def test_what_isaac_labs_settings_mean_on_a_cpu_is_said_first():
+    """A task without a preset for a CPU is not told to use one."""
+
+    def notes(task, preset=None):
+        config = resolve(task, preset=preset)
+        return " ".join(config.domain.notes(config, continued=False))
+
+    big = notes("velocity-flat-g1")
+    assert "4,096 robots at once" in big and "num_envs=512 or fewer, or train velocity-flat-g1-23dof" in big
+    assert "--preset" not in big
+    assert "--preset cpu learns to walk" in notes("velocity-flat-h1") and "4,096" not in notes(
+        "velocity-flat-h1", "cpu"
+    )
+
+
+def test_export_writes_into_the_run(run_path, tmp_path, capsys):
+    run = Path(shutil.copytree(run_path, tmp_path / "run"))
+    assert ours(["export", run], capsys) == (0, f"bundle: {run / 'bundle'}\n", "")
+    assert (run / "bundle" / "contract.yaml").is_file()
+    assert OWN_FOLDERS.keys() == catalogue.EXPORT_FORMATS.keys()
+    shutil.rmtree(run / "bundle")
+    (run / "bundle").symlink_to(tmp_path / "elsewhere")
+    code, _, err = ours(["export", run], capsys)
+    assert code == 2 and "bundle" in err and not (tmp_path / "elsewhere").exists()
 
 
 def test_export_run_and_play_a_bundle(run_bundle, tmp_path, capsys):

@@ -32,6 +32,7 @@ from gaitway_tasks.language.tasks import check_task
 from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
+from ...terminal import say
 from .data import Fitting, check_curriculum, check_fields, check_lengths, fitting, learnt_fields, make_conversation
 from .devices import find_device, let_memory_grow, usual_dtype
 from .models import START, language_run, tokenizer_of
@@ -78,9 +79,9 @@ def preflight(config: TrainConfig) -> TrainConfig:
         raise ConfigError(_no_room(task, longest, most, first))
     _ask_rewards(task)
     config = _fitted(config, room)
-    print(_computing(config), flush=True)
+    say(_computing(config))
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
-    print(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}", flush=True)
+    say(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}")
     return config
 
 
@@ -164,12 +165,11 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
         check_memory(estimate_host_memory(options, offload=chosen.offload), available_memory(HOST), "this machine")
     if chosen != asked:
         wanted = sum(needed(asked).values()) / 2**30
-        print(
+        say(
             f"agent.optimizer.chunk_size={chosen.chunk_size}, "
             f"language.gradient_checkpointing={str(chosen.gradient_checkpointing).lower()}, "
             f"agent.optimizer.offload={str(chosen.offload).lower()}: the training would need about {wanted:.1f} GiB "
-            f"otherwise, and {device} has {available / 2**30:.1f} GiB free",
-            flush=True,
+            f"otherwise, and {device} has {available / 2**30:.1f} GiB free"
         )
     optimizer = replace(agent.optimizer, chunk_size=chosen.chunk_size, offload=chosen.offload)
     language = replace(config.language, gradient_checkpointing=chosen.gradient_checkpointing)

@@ -20,6 +20,13 @@ from ..mujoco.estimates import estimates_note
 from ..mujoco.film import COMPONENTS, check_video_path, film
 from .robot import LockstepRobot
 
+TOLD = 0.2
+"""Commands below this are not judged [m/s], [rad/s]: standing still is no share of them."""
+JUDGED_S = 1.5
+"""Shortest time of commands that is judged [s]; a robot needs some of it to speed up."""
+FOLLOWS = 0.5
+"""Share of the speed told, along the command, below which a robot does not follow."""
+
 
 @dataclass
 class Tracking:
@@ -79,6 +86,22 @@ class Tracking:
         error = np.array(self.command) - np.array(self.velocity)
         return float(np.linalg.norm(error[:, :2], axis=1).mean()), float(np.abs(error[:, 2]).mean())
 
+    def shares(self) -> tuple[float, float]:
+        """Shares of the linear and of the turning speed told that the robot went; NaN if too little was told to judge.
+
+        They are least squares slopes of measured over told velocity: 1 follows, 0 stands, negative goes backwards.
+        """
+        if not self.command or not self.follows_velocity:
+            return float("nan"), float("nan")
+        told, went = np.array(self.command), np.array(self.velocity)
+        return self._share(told[:, :2], went[:, :2]), self._share(told[:, 2:], went[:, 2:])
+
+    def _share(self, told: Array, went: Array) -> float:
+        judged = np.linalg.norm(told, axis=1) >= TOLD
+        if judged.sum() < JUDGED_S * self.rate:
+            return float("nan")
+        return float((told[judged] * went[judged]).sum() / (told[judged] ** 2).sum())
+
     def own_error(self) -> float | None:
         """Root mean square distance of the policy's own estimate of the base's velocity from the true one [m/s]."""
         if not self.own:
@@ -95,12 +118,24 @@ class RunReport:
     """[rad/s]"""
     distance: float
     """Distance between start and end [m]."""
+    shares: tuple[float, float] = (float("nan"), float("nan"))
+    """Shares of the linear and of the turning speed told that the robot went; NaN if not judged."""
     own_error: float | None = None
     """Root mean square error of the velocity of the base that the policy estimates for itself [m/s], if it does."""
 
     @property
+    def lag(self) -> str:
+        """What the robot does not follow, in words; empty if it follows."""
+        slow = [
+            f"{100 * max(share, 0.0):.0f} % of the {kind} told"
+            for share, kind in zip(self.shares, ("speed", "turning"), strict=True)
+            if share < FOLLOWS
+        ]
+        return f"goes {' and '.join(slow)}" if slow else ""
+
+    @property
     def exit_code(self) -> int:
-        """0 after a run to its end or an asked-for stop, 1 after a trip."""
+        """0 after a run to its end or an asked-for stop, also of a robot that does not follow; 1 after a trip."""
         return 0 if self.loop.ok else 1
 
 
@@ -172,6 +207,7 @@ def run_bundle(
         linear_error=linear,
         yaw_error=yaw,
         distance=float(np.linalg.norm(end - start)),
+        shares=tracking.shares(),
         own_error=tracking.own_error(),
     )
     echo(_summary(result))
@@ -201,8 +237,9 @@ def _summary(result: RunReport) -> str:
         f"mean error {result.linear_error:.3f} m/s, {result.yaw_error:.3f} rad/s; {own}{result.distance:.1f} m from "
         "the start; "
     )
+    word = "TRIPPED" if not loop.ok else f"DOES NOT FOLLOW ({result.lag})" if result.lag else "OK"
     return (
-        f"{'OK' if loop.ok else 'TRIPPED'}: {loop.reason} after {loop.policy_periods} policy periods; "
+        f"{word}: {loop.reason} after {loop.policy_periods} policy periods; "
         f"{'' if np.isnan(result.linear_error) else moved}signals to targets {p50:.0f} us median, {p99:.0f} us p99; "
         f"{loop.overruns} late, {loop.clamped} clamped"
     )

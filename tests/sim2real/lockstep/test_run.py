@@ -6,6 +6,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -17,7 +19,7 @@ from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandError
 from gaitway_onboard.flight.reading import read_flight
 from gaitway_sim2real.lockstep.robot import LockstepRobot
-from gaitway_sim2real.lockstep.run import run_bundle
+from gaitway_sim2real.lockstep.run import RunReport, Tracking, _summary, run_bundle
 from gaitway_tasks.actuators import dc_motor_torque
 from gaitway_tasks.robots import ANYMAL_C, ROBOTS, DCMotor
 from gaitway_tasks.robots.mjcf import ModelError
@@ -137,10 +139,37 @@ def test_run_tracks_reports_and_logs(standing: Path, tmp_path: Path) -> None:
     assert report.linear_error == pytest.approx(0.5, abs=0.15)  # it does not walk
     assert len(lines) == 5 and "12 joints matched by name" in lines[0]
     assert lines[2].split("|")[0].strip() == "1" and lines[3].split("|")[0].strip() == "2"
-    assert lines[-1].startswith("OK: finished after 100 policy periods; mean error 0.")
+    stands = "DOES NOT FOLLOW (goes 0 % of the speed told): finished after 100 policy periods; mean error 0."
+    assert lines[-1].startswith(stands)
     flight = read_flight(tmp_path / "log.mcap")
     assert flight.robot == "anymal-c" and len(flight.policy) >= 100
     assert flight.contract == Contract.load(standing) and flight.events[-1].kind == "stop"
+
+
+@pytest.mark.parametrize(
+    ("told", "went", "seconds", "lag"),
+    [
+        ((0.8, 0.0, 0.0), (0.17, 0.0, 0.0), 8.0, "goes 21 % of the speed told"),
+        ((0.8, 0.0, 0.0), (-0.2, 0.0, 0.0), 8.0, "goes 0 % of the speed told"),
+        ((0.8, 0.0, 1.0), (0.7, 0.3, 0.3), 8.0, "goes 30 % of the turning told"),
+        ((0.8, 0.0, 1.0), (0.1, 0.5, 0.2), 8.0, "goes 12 % of the speed told and 20 % of the turning told"),
+        ((0.8, 0.0, 0.5), (0.45, 0.1, 0.3), 8.0, ""),
+        ((0.0, 0.0, 0.0), (0.1, 0.1, 0.1), 8.0, ""),  # standing is not judged, nor are small commands
+        ((0.1, 0.0, 0.1), (0.0, 0.0, 0.0), 8.0, ""),
+        ((0.8, 0.0, 0.0), (0.0, 0.0, 0.0), 1.0, ""),  # nor is a robot that only sets out
+    ],
+)
+def test_a_robot_that_does_not_follow_is_not_ok(
+    standing: Path, told: tuple[float, ...], went: tuple[float, ...], seconds: float, lag: str
+) -> None:
+    robot = LockstepRobot(standing)
+    tracking = Tracking(robot, OnboardPolicy(standing, robot.joint_names), lambda line: None, 50)
+    tracking.command, tracking.velocity = [told] * int(50 * seconds), [np.array(went)] * int(50 * seconds)
+    loop: Any = SimpleNamespace(ok=True, reason="finished", policy_periods=50, compute_us=[1.0], overruns=0, clamped=0)
+    numbers = {"linear_error": 0.1, "yaw_error": 0.1, "distance": 1.0, "shares": tracking.shares()}
+    report = RunReport(loop=loop, **numbers)  # type: ignore[arg-type]
+    assert report.lag == lag and report.exit_code == 0, "that is for a verdict to say"
+    assert _summary(report).startswith(f"DOES NOT FOLLOW ({lag}): finished" if lag else "OK: finished")
 
 
 def test_runs_are_repeatable(standing: Path) -> None:
