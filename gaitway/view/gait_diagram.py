@@ -43,7 +43,7 @@ class GaitDiagram:
         return len(swings) / len(self.feet) / seconds, float(np.mean(swings))
 
     def html(self, weight: float) -> str:
-        """The drawing; ``weight`` [N] is that of the robot, in whose shares the loads are given."""
+        """The drawing; ``weight`` [N] is that of the robot, in per cent of which the loads are given."""
         rate, swing = self.figures()
         scale = (WIDTH - LEFT - RIGHT) / self.down.maxlen if self.down.maxlen else 0.0
         rows = []
@@ -58,7 +58,8 @@ class GaitDiagram:
             )
         told = f"{rate:.1f} steps/s per foot, swings of {swing:.2f} s" if rate else "standing"
         return (
-            f'<div style="padding:0 1em;font-size:12px">Feet on the ground, last {WINDOW:.0f} s; loads in body weights'
+            '<div style="padding:0 1em;font-size:12px">'
+            f"Feet on the ground, last {WINDOW:.0f} s; loads in % of its weight"
             f'<svg viewBox="0 0 {WIDTH} {ROW * len(self.feet)}" width="100%" font-size="10" fill="currentColor">'
             f"{''.join(rows)}</svg>{told}</div>"
         )

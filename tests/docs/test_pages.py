@@ -114,3 +114,15 @@ def test_exit_codes_are_those_there_are(page):
 
 def test_make_help_shows_every_target_of_the_first_page():
     assert {"walk", "test", "reason", "act"} <= makefile()[0]
+
+
+def test_the_gallery_counts_the_policies_of_the_test_house():
+    house = (ROOT / "docs/test_house.md").read_text()
+    walked, judged = (
+        house.partition(f"## {title}")[2].partition("\n## ")[0] for title in ("Five commands", "Verdicts")
+    )
+    rows = len(re.findall(r"^\| [a-z]", walked, re.M)) - 1, len(re.findall(r"\| (?:PASS|FAIL) \|", judged))
+    assert rows == (20, 15)
+    said = " ".join((ROOT / "docs/gallery.md").read_text().split())
+    assert "has twenty public policies walk" in said and "judges 15 of them" in said
+    assert "has the verdicts of 15 public policies" in " ".join((ROOT / "README.md").read_text().split())

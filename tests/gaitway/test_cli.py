@@ -94,12 +94,7 @@ def test_unknown_options_are_refused(capsys):
 
 MISTAKES = {
     ("train", BLIND, "--presets", "cpu"): "unrecognised arguments: --presets; did you mean --preset?; see",
-    (
-        "train",
-        BLIND,
-        "--sede=3",
-        "--quite",
-    ): "unrecognised arguments: --sede=3 --quite; did you mean --seed --quiet?; see",
+    ("train", BLIND, "--sede=3", "--quite"): "--sede=3 --quite; did you mean --seed --quiet?; see",
     ("train", BLIND, "--xyzzy"): "unrecognised arguments: --xyzzy; see gaitway train --help",
     ("trian", BLIND): "COMMAND trian: did you mean train?",
     ("train", BLIND, "--physics", "newtn"): "--physics newtn: did you mean newton?",
@@ -271,9 +266,8 @@ def test_what_isaac_labs_settings_mean_on_a_cpu_is_said_first():
     big = notes("velocity-flat-g1")
     assert "4,096 robots at once" in big and "num_envs=512 or fewer, or train velocity-flat-g1-23dof" in big
     assert "--preset" not in big
-    assert "--preset cpu learns to walk" in notes("velocity-flat-h1") and "4,096" not in notes(
-        "velocity-flat-h1", "cpu"
-    )
+    assert "--preset cpu learns to walk" in notes("velocity-flat-h1")
+    assert "4,096" not in notes("velocity-flat-h1", "cpu")
 
 
 def test_export_writes_into_the_run(run_path, tmp_path, capsys):

@@ -12,6 +12,8 @@ from .svg import Axes
 
 POINTS = 1200
 """Most points of a line, roughly: the lowest and the highest of each stretch, so that no peak is lost."""
+PHASES = 14
+"""Height of the line of their names [pixels]."""
 VELOCITY = (("vx", "m/s"), ("vy", "m/s"), ("yaw rate", "rad/s"))
 """The components of a velocity command, and their units."""
 
@@ -44,12 +46,15 @@ def stacked(
     for number, (label, lines) in enumerate(rows):
         low, high = _range([values for _, values, _ in lines], zero)
         last = number == len(rows) - 1
-        bottom = 40 if last else 18
-        axes = Axes(x=(start, end), y=(low, high), height=height + bottom, bottom=bottom)
+        bottom = 40 if last else 24
+        named = phases if number == 0 else ()
+        top = 18 + (PHASES if named else 0)
+        axes = Axes(x=(start, end), y=(low, high), height=height + top + bottom - 10, top=top, bottom=bottom)
         _draw(axes, bands)
-        axes.grid(xlabel if last else "", label)
+        axes.grid(xlabel if last else "")
+        axes.text(axes.left, 12, label, "label", anchor="start")  # above: a name of a joint is longer than a panel high
         _draw(axes, events)
-        for begun, ended, text in phases if number == 0 else ():
+        for begun, ended, text in named:
             axes.text((axes.px(begun) + axes.px(ended)) / 2, axes.top + 1, text, "phase")
         for time, values, css in lines:
             axes.line(*thin(time, np.asarray(values, float)), css)

@@ -157,3 +157,4 @@ def test_the_figures_of_a_gait():
     rate, swing = diagram.figures()
     assert (rate, swing) == (pytest.approx(1 / 0.8), pytest.approx(0.2))
     assert diagram.html(100.0).count("<rect") == 4  # two rows of contact for each foot
+    assert "loads in % of its weight" in diagram.html(100.0) and ">50 %</text>" in diagram.html(100.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from gaitway_sim2real.pages.model import (
     Badge,
     Cell,
@@ -65,6 +67,19 @@ def motors() -> Report:
         Section("Where", Folded("Hashes", {"policy.onnx": "ab<c>"})),
         styles=["meter { width: 9px; }"],
     )
+
+
+@pytest.mark.parametrize("phases", [(), [(0.0, 2.0, "standing")]])
+def test_long_labels_of_panels_fit(phases):
+    """Beside a panel, turned, the name of a joint with its unit was longer than the panel is high."""
+    time = np.linspace(0.0, 2.0, 20)
+    rows = [(f"{name} [N m]", [(time, time, "measured")]) for name in ("FL_thigh_joint", "left_shoulder_pitch_joint")]
+    for number, panel in enumerate(re.findall(r"<svg.*?</svg>", stacked(rows, phases=phases).html())):
+        width, height = map(int, re.search(r'viewBox="0 0 (\d+) (\d+)"', panel).groups())
+        x, y = map(int, re.search(r'x="(\d+)" y="(\d+)" class="label" text-anchor="start"', panel).groups())
+        assert "rotate" not in panel and x + 7 * len(rows[number][0]) < width and 11 <= y < height
+        others = [float(at) for at in re.findall(r'y="([\d.]+)" class="(?:tick|phase)"', panel)]
+        assert min(others) >= y + 8, "the label has a line of its own"
 
 
 def test_the_page_says_all_of_it():
