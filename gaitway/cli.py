@@ -77,11 +77,13 @@ def build_parser() -> Parser:
     from importlib import import_module
 
     from .commands.common import add_command
+    from .completion import ShowCompletion
     from .options import Parser
     from .version import ShowVersion
 
     parser = Parser(prog="gaitway", description=__doc__)
     parser.add_argument("--version", action=ShowVersion)
+    parser.add_argument("--completion", action=ShowCompletion)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         add_command(commands, import_module(f".commands.{name}", __package__))
@@ -103,7 +105,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if rest:
         from .errors import nearest
 
-        known = parser.commands()[args.command].options()
+        known = parser.commands()[args.command][0].options()
         near = [nearest(word.partition("=")[0], known, 0.7) for word in rest if word.startswith("--")]
         hint = f"; did you mean {' '.join(filter(None, near))}?" if any(near) else ""
         raise UserError(f"unrecognised arguments: {' '.join(rest)}{hint}; see gaitway {args.command} --help")

@@ -46,15 +46,17 @@ class Parser(argparse.ArgumentParser):
         """Its options and those of the command line as a whole, such as "--seed"."""
         return [option for action in self._actions for option in action.option_strings]
 
-    def commands(self) -> dict[str, Parser]:
-        """Its commands by name."""
-        found = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
-        return dict(found[0]) if found else {}
+    def commands(self) -> dict[str, tuple[Parser, str]]:
+        """Its commands and their summaries, by name."""
+        (found,) = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        summaries = {each.dest: each.help or "" for each in found._choices_actions}
+        return {name: (parser, summaries[name]) for name, parser in found.choices.items()}
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """As argparse does, with the choice that was probably meant."""
-        if action.choices is not None and value not in action.choices and (near := nearest(str(value), action.choices)):
-            choices = ", ".join(map(str, action.choices))
+        known = action.choices or ()
+        if value not in known and (near := nearest(str(value), known, 0.6)):
+            choices = ", ".join(map(str, known))
             raise argparse.ArgumentError(action, f"{_given(str(value))}: did you mean {near}? There are {choices}")
         super()._check_value(action, value)
 

@@ -102,7 +102,7 @@ def _check_pattern(command: Command) -> None:
 
 
 def _check_gaitway(words: list[str]) -> None:
-    if not words or words == ["--version"]:
+    if not words or words == ["--version"] or (words[:1] == ["--completion"] and words[1:] in (["bash"], ["zsh"])):
         return
     args = cli.parse(words)
     if args.command == "train":

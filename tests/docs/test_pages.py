@@ -93,7 +93,7 @@ OF_OTHERS = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_option_in_a_sentence_exists(page):
-    known = {option for name in parsers() for option in options(name)} | OF_OTHERS | {"--version"}
+    known = {option for name in parsers() for option in options(name)} | OF_OTHERS | {"--version", "--completion"}
     scripts = [*(ROOT / "benchmarks").glob("*.py"), ROOT / "extensions/gaitway_language/engines/serve.py"]
     sources = "".join(path.read_text() for path in scripts)
     known |= set(re.findall(r'"(--[a-z][\w-]*)"', sources))
