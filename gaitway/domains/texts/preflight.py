@@ -81,7 +81,10 @@ def preflight(config: TrainConfig) -> TrainConfig:
     config = _fitted(config, room)
     say(_computing(config))
     told = f"{counts['train']:,} rows to learn from, {counts['test']:,} held out"
-    say(f"{task.name}: {told}, {skipped:,} skipped" if skipped else f"{task.name}: {told}")
+    if skipped:  # a warning, which --quiet does not leave out
+        print(f"{task.name}: {told}, {skipped:,} skipped", flush=True)
+    else:
+        say(f"{task.name}: {told}")
     return config
 
 

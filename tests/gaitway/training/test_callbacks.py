@@ -168,7 +168,7 @@ def test_of_several_processes_only_the_first_calls_them(tmp_path, capsys):
         if heard == "iteration" and given[0] >= 128:
             ear.stop()
 
-    settings = {"processes": 2, "num_envs": 8, "total_steps": 6400}
+    settings = {"processes": 2, "num_envs": 8, "total_steps": 6400, "quiet": False}
     ear = Ear(act)
     run = gaitway.train(
         "velocity-flat-anymal-c-blind", out=tmp_path / "run", callbacks=[ear], **TRAIN | settings
