@@ -21,6 +21,7 @@ GROUPS = {
     "From Python": {
         "gaitway.api": "what `import gaitway` offers: train, export, validate, play and more",
         "gaitway.handles": "runs, policies, bundles and films",
+        "gaitway.callback": "code of yours that runs during a training",
     },
     "Worlds": {
         "gaitway_mujoco": "robots in batched MuJoCo",
