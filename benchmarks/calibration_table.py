@@ -35,6 +35,7 @@ doctor`` 0.5.4 (three seeds) with arms at random, and with punches besides, wher
 HERE = Path(__file__).parent
 ROWS = HERE / "calibrated"
 PAGE = HERE.parent / "docs/calibration_tables.md"
+RECORD = HERE.parent / "tasks/gaitway_velocity/track_record.json"
 DRAWS = 2000
 LEVEL = 0.90
 KINDS = {
@@ -178,7 +179,23 @@ def write_table() -> str:
         )
     text = "\n".join(parts) + "\n"
     PAGE.write_text(text)
+    RECORD.write_text(json.dumps(record(done), indent=1) + "\n")
     return text
+
+
+def record(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a verdict says of policies that passed the newest suite: how many, and the range of their survival."""
+    suite = max((row["verdict"]["suite"] for row in rows), default="")
+    passed = [row for row in rows if (row["verdict"]["word"], row["verdict"]["suite"]) == ("PASS", suite)]
+    shares = [row["walk"]["survived"].count("1") / len(row["walk"]["survived"]) for row in passed]
+    return {
+        "suite": suite,
+        "policies": len(passed),
+        "robots": sorted({row["robot"] for row in passed}),
+        "twins": len(rows[0]["walk"]["survived"]) if rows else 0,
+        "low": round(min(shares, default=0.0), 4),
+        "high": round(max(shares, default=0.0), 4),
+    }
 
 
 HEAD = """# Does a verdict predict?

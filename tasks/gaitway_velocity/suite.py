@@ -36,6 +36,7 @@ from .scenarios import SCENARIOS, SUITE_VERSION, not_tested
 from .small_commands import SMALL_KINDS, SMALL_METRICS, dead_zones, small_samples
 from .themes import THEMES
 from .tour import TOURS
+from .track_record import track_record
 from .variants import CONTACT, FACTORS, NOMINAL, spreads
 
 
@@ -166,6 +167,7 @@ SUITE = VelocitySuite(
     ),
     tour=TOURS,
     knots=KNOTS,
+    track_record=track_record(SUITE_VERSION),
     levels=LEVELS,
     themes=THEMES,
     causes=CAUSES,

@@ -159,7 +159,7 @@ def validate_bundle(
         scenarios=everything,
         metrics=suite.table,
         compared=suite.compared,
-        said=tuple(suite.remarks(everything)),
+        said=remarks(suite, everything, whole),
         level=level_of(suite.levels, results) if whole else "",
         ground=classes_of(everything),
         sensitivity=table,
@@ -177,6 +177,13 @@ def validate_bundle(
     if progress:
         progress(len(chosen), len(chosen), "Done", None)
     return verdict
+
+
+def remarks(suite: Suite, results: Sequence[ScenarioResult], whole: bool) -> tuple[str, ...]:
+    """The suite's remarks, and its track record after a PASS of the ``whole`` of it."""
+    required = [result.passed for result in results if result.required]
+    record = suite.track_record if whole and required and all(required) else ""
+    return (*suite.remarks(results), *([record] if record else []))
 
 
 def _courses(suite: Suite, asked: bool | Sequence[Scenario]) -> Sequence[Scenario]:

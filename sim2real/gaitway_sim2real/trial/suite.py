@@ -88,6 +88,8 @@ class Suite:
     """Levels beside PASS and FAIL, from low to high."""
     causes: tuple[Cause, ...] = ()
     """Settings of a training by which a policy fails."""
+    track_record: str = ""
+    """Said after a PASS: what became of other policies with one."""
     not_tested: tuple[str, ...] = ()
     """Said in the report, so that a PASS is not read as more than it is."""
 
