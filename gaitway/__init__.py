@@ -27,7 +27,7 @@ OFFERED = {
     "validate": "gaitway.api",
     "validate_all": "gaitway.api",
     "play": "gaitway.api",
-    "make_vec": "gaitway.api",
+    "make_vec": "gaitway.vectors",
     "Callback": "gaitway.callback",
     "Run": "gaitway.handles",
     "Policy": "gaitway.handles",
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from .api import export as export
     from .api import gate as gate
     from .api import load_run as load_run
-    from .api import make_vec as make_vec
     from .api import play as play
     from .api import train as train
     from .api import validate as validate
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from .handles import Film as Film
     from .handles import Policy as Policy
     from .handles import Run as Run
+    from .vectors import make_vec as make_vec
 
 
 def __getattr__(name: str) -> object:
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     found = getattr(import_module(OFFERED[name]), name)
-    if OFFERED[name] != "gaitway.api":
+    if OFFERED[name] not in ("gaitway.api", "gaitway.vectors"):
         return found
     from .python_names import in_python
 

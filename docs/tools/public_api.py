@@ -20,6 +20,7 @@ GROUPS = {
     },
     "From Python": {
         "gaitway.api": "what `import gaitway` offers: train, export, validate, play and more",
+        "gaitway.vectors": "environments of a task for learners of other libraries",
         "gaitway.handles": "runs, policies, bundles and films",
         "gaitway.callback": "code of yours that runs during a training",
     },

@@ -81,11 +81,11 @@ def test_what_is_wrong_is_said_before_anything_is_written(given, message, tmp_pa
 
 
 def test_what_is_given_in_python_is_what_would_be_typed(tmp_path):
-    from gaitway.api import _typed
     from gaitway.train_config import resolve
+    from gaitway.vectors import typed
 
     given = {"agent.optimizer.learning_rate": np.float64(1e-5), "evaluation_episodes": 0, "agent.scale_rewards": True}
-    config = resolve("cartpole", overrides=_typed(given))
+    config = resolve("cartpole", overrides=typed(given))
     assert config.agent.optimizer.learning_rate == 1e-5 and config.agent.scale_rewards is True
 
 
