@@ -61,7 +61,7 @@ def without_docstring(node: ast.AST, name: str) -> Iterator[str]:
     """Public classes, functions and methods of a module or class that say nothing of themselves."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, (ast.ClassDef, ast.FunctionDef)) and not inner.name.startswith("_"):
-            if not ast.get_docstring(inner):
+            if not ast.get_docstring(inner) and "overload" not in map(ast.unparse, inner.decorator_list):
                 yield f"{name}.{inner.name}"
             if isinstance(inner, ast.ClassDef):
                 yield from without_docstring(inner, f"{name}.{inner.name}")

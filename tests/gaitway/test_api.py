@@ -278,7 +278,7 @@ def test_a_notebook_without_an_extra_is_told_how_to_get_it(missing, call, messag
 
     found = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", find)
-    monkeypatch.setattr("gaitway.api.find_spec", find)
+    monkeypatch.setattr("gaitway.vectors.find_spec", find)
     with pytest.raises(gaitway.UserError, match=message):
         call()
 
