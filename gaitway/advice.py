@@ -72,12 +72,12 @@ def _recipe(config: TrainConfig) -> TrainConfig | None:
     from .domains.table import domain_of
     from .train_config import resolve
 
-    preset = domain_of(config.task).usual_preset(config.task.name, config.world)
-    if preset is None:
-        return None
     try:
+        preset = domain_of(config.task).usual_preset(config.task.name, config.world)
+        if preset is None:
+            return None
         return resolve(config.task.name, agent=config.algorithm, preset=preset, world=config.world)
-    except UserError:  # a task of a module that this command did not name
+    except UserError:  # a task of a module, which has no name here
         return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from gaitway_sim2real.trial import Verdict
+from gaitway_tasks.registry import get_task
 
 import gaitway
 from gaitway.advice import advise
@@ -57,6 +58,14 @@ def test_the_recipe_needs_more_steps(tmp_path, failing):
     found = advise(BUNDLE, run, failing)
     assert found.cause == "the settings are the recipe's, so it may need more than its 1,000,000 steps"
     assert found.command == f"gaitway train {TASK} --out {run} --resume --until good total_steps=4500000"
+
+
+def test_a_task_that_has_no_name_here_has_no_recipe(tmp_path, failing):
+    task = replace(get_task(TASK), name="reach-mine")
+    run = RunFolder.create(tmp_path / "run", resolve(task, preset=None))
+    run.update(steps=1_000_000)
+    found = advise(BUNDLE, tmp_path / "run", failing)
+    assert found.cause == "" and found.command.startswith("gaitway train reach-mine --out")
 
 
 def test_settings_that_explain_nothing_are_listed_and_not_accused(tmp_path, failing):
