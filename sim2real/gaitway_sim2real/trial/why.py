@@ -50,11 +50,12 @@ class Why:
         return [f"{name}: {text}" for name, text in rows if text]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Plain data without :attr:`command`: it has paths of this machine, and verdicts travel with bundles."""
+        return {name: value for name, value in asdict(self).items() if name != "command"}
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Why:
-        """The reverse of :meth:`to_dict`."""
+        """The reverse of :meth:`to_dict`, without a command."""
         return cls(**{**row, "seen": tuple(row["seen"])})
 
 
