@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +93,12 @@ class FailedWalk:
 
 @dataclass(kw_only=True)
 class Shown:
-    """A failed walk with its pictures."""
+    """A failed walk with its film."""
 
     walk: FailedWalk
     explanation: Explanation
     clip: Path | None = None
     why_no_clip: str = "not asked for"
-    strip: Any = field(default="not asked for")
 
 
 def fall_in_words(walk: FailedWalk, contract: Contract) -> str:
