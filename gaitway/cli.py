@@ -57,6 +57,7 @@ COMMANDS = (
     "push",
     "convert",
     "adopt",
+    "motion",
     "record",
     "diagnose",
     "run",

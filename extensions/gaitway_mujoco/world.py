@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import torch
 from gaitway_files.errors import UserError
+from gaitway_tasks.commands import Command
 from gaitway_tasks.math import all_finite, quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots.clock import untimed
@@ -98,6 +99,9 @@ class MujocoWorld:
 
     def command(self, name: str) -> Tensor:
         return self.commands[name].command
+
+    def command_of(self, name: str) -> Command:
+        return self.commands[name].of
 
     def settling(self, name: str) -> Tensor | None:
         return self.commands[name].settling

@@ -24,7 +24,7 @@ from typing import Any
 
 from .errors import UserError
 
-OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
+OWN_TERMS = ("gaitway_tasks.mdp", "gaitway_tracking.mdp", "gaitway_tasks.language", "gaitway.domains.texts.rewards")
 """Modules of ours whose functions a configuration may name."""
 ARGUMENTS = ({"world"}, {"prompts", "completions"})
 """Arguments of terms of robots and of rewards of texts."""

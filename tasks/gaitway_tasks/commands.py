@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .world import RobotState, World
 
-KINDS = ("gaitway_tasks.mdp.commands:UniformVelocityCommand",)
+KINDS = ("gaitway_tasks.mdp.commands:UniformVelocityCommand", "gaitway_tracking.command:MotionCommand")
 """The kinds of command, imported when a task has one."""
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 """Numbers of a velocity command: vx, vy [m/s] and yaw rate [rad/s]."""
@@ -55,6 +55,27 @@ class Command(ABC):
         """Command for an operator, who alone changes its numbers."""
         return self
 
+    def limited(self, told: Tensor, last: Tensor, world: World) -> Tensor:
+        """What a policy is told of an operator's command ``told`` (N, D) a control step after it was told ``last``.
+
+        An exported graph computes it, and remembers it. By default it is the command, changed no faster than
+        :attr:`acceleration` allows.
+        """
+        import torch
+
+        if self.acceleration is None:
+            return told
+        most = torch.tensor(self.acceleration, device=told.device) * world.step_dt
+        return last + torch.clamp(told - last, -most, most)
+
+    def settles(self, world: World) -> float:
+        """Longest time for which a policy still moves after it is :meth:`limited` to rest [s]."""
+        return 0.0
+
+    def motion(self, world: World) -> bytes | None:
+        """File of the motion that it plays, for a bundle; None without one."""
+        return None
+
     def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
         """Distance of each robot from what it was ``told`` (N, D), by a name of each measure, (N,)."""
         return {}
@@ -69,7 +90,7 @@ class CommandSampler:
     def __init__(self, cfg: Command, world: World, generator: torch.Generator):
         import torch
 
-        self.world, self.generator = world, generator
+        self.world, self.generator, self.of = world, generator, cfg
         self.ranges, self.margin, self.time_range = cfg.ranges(), cfg.margin, cfg.resampling_time_range
         self.command = torch.zeros(world.num_envs, len(self.ranges), device=world.device)
         self.time_left = torch.zeros(world.num_envs, device=world.device)

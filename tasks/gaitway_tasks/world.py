@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from .commands import Command
 from .ground import Ground
 from .robots.robot import Robot
 
@@ -61,6 +62,10 @@ class World(Protocol):
     def robot(self) -> RobotState: ...
 
     def command(self, name: str) -> Tensor: ...
+
+    def command_of(self, name: str) -> Command:
+        """The task's command, of which :meth:`command` has the numbers."""
+        ...
 
     def settling(self, name: str) -> Tensor | None:
         """Time for which a robot that is told to stand is still to step [s], (N,); None where it is told so at once."""

@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from gaitway_files.yaml_files import dump_yaml, parse_yaml
 from .schema import CONTRACT_SCHEMA, problems
 
 CONTRACT_FILE = "contract.yaml"
+MOTION_FILE = "motion.npz"
+"""Motion that a policy plays, beside the contract of one that does."""
 CONTRACT_VERSION = 3
 READABLE = (2, 3)
 """Version 2 has velocity commands of robots with a free base alone."""
@@ -196,6 +198,8 @@ class Contract:
     """Gaitway's estimator for each input that no sensor gives; the robot's own software gives the rest."""
     origin: Mapping[str, str] | None = None
     """Origin of an imported policy: ``family``, ``source``, ``licence`` and the file that held it."""
+    motion: bytes | None = field(default=None, compare=False, repr=False, metadata={"beside": True})
+    """Content of :data:`MOTION_FILE` beside the contract, the motion that the policy plays; None without one."""
 
     @property
     def num_joints(self) -> int:
@@ -320,7 +324,10 @@ class Contract:
         if hashlib.sha256(body.encode()).hexdigest() != stated.strip():
             raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
         _check(data, path)
-        return cls(**{key: _built(key, value) for key, value in data.items() if key != "sha256"})
+        found = cls(**{key: _built(key, value) for key, value in data.items() if key != "sha256"})
+        if MOTION_FILE not in found.files:
+            return found
+        return dataclasses.replace(found, motion=_verified(bundle, MOTION_FILE, found.files[MOTION_FILE]))
 
 
 def check_folder(bundle: str | Path) -> Path:
@@ -334,17 +341,20 @@ def check_folder(bundle: str | Path) -> Path:
 def verify_files(bundle: str | Path) -> dict[str, bytes]:
     """Check that each file named in the contract is there, whole and unedited; return their contents by name."""
     bundle = Path(bundle)
-    contents = {}
-    for name, expected in Contract.load(bundle).files.items():
-        content = contents[name] = _read(bundle / name)
-        if not content:
-            raise BundleError(f"{bundle / name} is empty: {WHAT_TO_DO}")
-        if sha256(content) != expected:
-            raise BundleError(
-                f"{bundle / name} is truncated or edited: its sha256 is {sha256(content)[:12]}..., "
-                f"{CONTRACT_FILE} says {expected[:12]}...: {WHAT_TO_DO}"
-            )
-    return contents
+    return {name: _verified(bundle, name, expected) for name, expected in Contract.load(bundle).files.items()}
+
+
+def _verified(bundle: Path, name: str, expected: str) -> bytes:
+    """Content of a file of the bundle, whose SHA-256 the contract says."""
+    content = _read(bundle / name)
+    if not content:
+        raise BundleError(f"{bundle / name} is empty: {WHAT_TO_DO}")
+    if sha256(content) != expected:
+        raise BundleError(
+            f"{bundle / name} is truncated or edited: its sha256 is {sha256(content)[:12]}..., "
+            f"{CONTRACT_FILE} says {expected[:12]}...: {WHAT_TO_DO}"
+        )
+    return content
 
 
 def is_bundle(path: str | Path) -> bool:
@@ -480,7 +490,8 @@ def _plain(value: Any) -> Any:
     """Dataclasses, mappings and tuples as YAML's dicts and lists; optional keys that are unset stay out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         optional = {field.name for field in dataclasses.fields(value) if field.default is None}
-        items = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        written = [field.name for field in dataclasses.fields(value) if not field.metadata.get("beside")]
+        items = {name: getattr(value, name) for name in written}
         return {key: _plain(item) for key, item in items.items() if item is not None or key not in optional}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

@@ -18,7 +18,7 @@ from gaitway_files.json_files import parse_json
 from gaitway_files.reading import KIB, MIB, TEXT_BYTES, size
 from gaitway_files.writing import write_text
 
-from .contract import CONTRACT_FILE, FILE_BYTES, sha256
+from .contract import CONTRACT_FILE, FILE_BYTES, MOTION_FILE, sha256
 from .policy import OnboardPolicy
 from .signature import CARD_FILE, INDEX_FILE, SIGNATURE_FILE, signed_by
 from .verdict import REHEARSAL_FILE, VERDICT_FILE, VerdictError, read_verdict
@@ -32,6 +32,7 @@ LIMITS = {
     CONTRACT_FILE: TEXT_BYTES,
     "policy.onnx": FILE_BYTES,
     "golden.npz": FILE_BYTES,
+    MOTION_FILE: FILE_BYTES,
     "robot.xml": TEXT_BYTES,
     MODEL_LICENCE_FILE: MIB,
     "io_descriptors.yaml": TEXT_BYTES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from gaitway_files.errors import UserError
 from gaitway_files.versions import versions as installed
@@ -24,6 +24,7 @@ from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
 from gaitway_tasks.vocabulary import INPUTS, SIGNALS
+from gaitway_tasks.world import World
 
 from .signal_policy import SignalPolicy, height_scan_of
 
@@ -149,10 +150,11 @@ def contract_of(
         files=files,
         command_acceleration=command.acceleration,
         command_rest=None if velocity else command.rest,
-        command_settle=policy.settle or None,
+        command_settle=command.settles(cast(World, policy.world)) or None,
         suite=None if velocity else command.suite or None,
         command_calibration=None if policy.calibration is None else policy.calibration.described(),
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
+        motion=command.motion(cast(World, policy.world)),
     )
 
 

@@ -8,7 +8,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mujoco
 import numpy as np
@@ -18,12 +18,13 @@ import torch
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import IMU, is_bundle, sha256
+from gaitway_onboard.bundle.contract import IMU, MOTION_FILE, is_bundle, sha256
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import mjcf
 from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.spec import Task
+from gaitway_tasks.world import World
 from torch import nn
 
 from .contracts import ExportError, contract_of, exportable, versions
@@ -102,6 +103,8 @@ def _write(
         task, dims, armature=model.dof_armature[dofs].tolist(), friction=model.dof_frictionloss[dofs].tolist()
     )
     (folder / "io_descriptors.yaml").write_text(dump_yaml(described), "utf-8")
+    if motion := steering(task)[1].motion(cast(World, policy.world)):
+        (folder / MOTION_FILE).write_bytes(motion)
     files = {path.name: sha256(path.read_bytes()) for path in sorted(folder.iterdir())}
     contract = contract_of(task, policy, files, checkpoint_sha256, versions() | dict(software))
     named = {signal: name for signal, name in estimators.items() if signal in contract.estimated}

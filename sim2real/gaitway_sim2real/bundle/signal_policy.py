@@ -15,7 +15,7 @@ import torch
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, IMU, MEASURED, HeightScan
 from gaitway_tasks.actions import joint_positions, joint_targets
-from gaitway_tasks.commands import steering
+from gaitway_tasks.commands import Command, steering
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
 from gaitway_tasks.mdp.commands import settling
@@ -64,6 +64,7 @@ class MeasuredWorld:
     soft_joint_pos_limits: Tensor
     step_dt: float
     command_name: str
+    followed: Command
     robot: JointState
     told: Tensor
     """The command, (N, D)."""
@@ -85,6 +86,10 @@ class MeasuredWorld:
         if name != self.command_name:
             raise UserError(f"the actor reads the command {name!r}; a bundle carries {self.command_name!r} only")
         return self.told
+
+    def command_of(self, name: str) -> Command:
+        self.command(name)
+        return self.followed
 
     def settling(self, name: str) -> Tensor | None:
         return self.left
@@ -112,7 +117,6 @@ class SignalPolicy(nn.Module):
     offset: Tensor
     scale: Tensor
     clips: Tensor | None
-    largest_change: Tensor | None
     rest: Tensor | None
     order: Tensor
     estimate_scale: Tensor
@@ -136,8 +140,7 @@ class SignalPolicy(nn.Module):
         self.register_buffer("clips", None if clips is None else torch.tensor(clips).T)
         self.cycle_steps = cycle_steps(task)
         self.settle = float(getattr(command, "settle", 0.0))
-        change = None if command.acceleration is None else torch.tensor(command.acceleration) * task.timing.step_dt
-        self.register_buffer("largest_change", change)
+        self.limits = command.acceleration is not None
         self.register_buffer("rest", None if not any(command.rest or ()) else torch.tensor(command.rest))
         self.estimated = estimated_widths(task)
         zeros = {name: torch.zeros(1, width) for name, width in self._signal_widths().items()}
@@ -147,6 +150,7 @@ class SignalPolicy(nn.Module):
             soft_joint_pos_limits=torch.tensor(robot.soft_joint_limits()),
             step_dt=task.timing.step_dt,
             command_name=command_name,
+            followed=command,
             robot=_state(zeros),
             told=zeros["command"],
             action=torch.zeros(1, joints),
@@ -169,7 +173,7 @@ class SignalPolicy(nn.Module):
     @property
     def _small_widths(self) -> tuple[int, ...]:
         """Widths of clock, limited command and, if there is one, time to settle in the state."""
-        limited = 0 if self.largest_change is None else self.command_width
+        limited = self.command_width if self.limits else 0
         return int(self.cycle_steps > 0), limited, *([1] if self.settle else [])
 
     @property
@@ -189,11 +193,10 @@ class SignalPolicy(nn.Module):
         widths = [1, self.num_joints, kept, *small, self.memory_size]
         started, last_action, past, step, limited, *more = state.split(widths, 1)
         command = signals["command"]
-        if self.largest_change is not None:
+        if self.limits:
             if self.rest is not None:
                 limited = torch.where(started > 0.5, limited, self.rest)
-            limited = limited + torch.clamp(command - limited, -self.largest_change, self.largest_change)
-            command = limited
+            command = limited = self.world.followed.limited(command, limited, cast(World, self.world))
         if self.calibration is not None:
             command = self.calibration(command)
         if self.settle:

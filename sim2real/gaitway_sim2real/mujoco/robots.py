@@ -165,8 +165,8 @@ class RobotBatch:
 
     def positions(self, bodies: Sequence[str]) -> dict[str, np.ndarray]:
         """Positions of the origins of ``bodies`` in the world [m], (N, 3) each."""
+        found = self.batch.bind("xpos")  # what is bound after a pass is filled by the next one
         self.batch.forward(stage=int(mujoco.mjtStage.mjSTAGE_POS))
-        found = self.batch.bind("xpos")
         return {name: found[:, body_id(self.plant.model, name, "the suite records the")] for name in bodies}
 
     def measure(self) -> dict[str, np.ndarray]:

@@ -174,7 +174,12 @@ class Examiner:
             together = Conditions.side_by_side(conditions)
             robots = InMemoryPolicy(policy, len(together.yaw))
             recording = simulate(
-                self.plants.of(scenarios[0]), contract, robots, together, threads=self.threads, bodies=self.suite.bodies
+                self.plants.of(scenarios[0]),
+                contract,
+                robots,
+                together,
+                threads=self.threads,
+                bodies=self.suite.recorded(contract),
             )
             end = 0
             for scenario in scenarios:

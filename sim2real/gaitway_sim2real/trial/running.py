@@ -84,7 +84,9 @@ def run_scenarios(
     least = -MOST_TAKEN_AWAY * plant.model.body_mass[plant.base_body]
     together = replace(together, payload=np.maximum(payload, least))
     robots = SideBySide([policy.fresh(scenario.envs) for scenario in scenarios])
-    recording = simulate(plant, contract, robots, together, threads=threads, bodies=suite.bodies, keep_qpos=keep_qpos)
+    recording = simulate(
+        plant, contract, robots, together, threads=threads, bodies=suite.recorded(contract), keep_qpos=keep_qpos
+    )
     ends = np.cumsum([scenario.envs for scenario in scenarios]).tolist()
     return [recording.of(slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
 

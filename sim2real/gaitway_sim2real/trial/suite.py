@@ -111,6 +111,10 @@ class Suite:
         """Every random draw of a scenario."""
         return draw(scenario, Told.of(contract), contract.num_joints, self.kinds, seed)
 
+    def recorded(self, contract: Contract) -> tuple[str, ...]:
+        """Bodies of a robot whose positions are recorded."""
+        return self.bodies
+
     def subject(self, contract: Contract, plant: Plant) -> Any:
         """Facts about a robot, for the suite's needs."""
         return Subject(contract=contract, plant=plant)

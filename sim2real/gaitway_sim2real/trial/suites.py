@@ -13,6 +13,8 @@ from .suite import Suite
 
 SUITES = {VELOCITY: "gaitway_velocity.suite:SUITE"}
 """Suites by the operator that gives a policy its commands."""
+OURS = ("gaitway_tracking.suite:SUITE",)
+"""Our suites of commands that name theirs."""
 EARLIER = VELOCITY
 """Operator of the policies of verdicts that do not describe their metrics."""
 
@@ -28,6 +30,8 @@ def suite_of(contract: Contract) -> Suite:
     """
     if contract.operator in SUITES:
         return suite_for(contract.operator)
+    if contract.suite in OURS:
+        return suite_named(contract.suite)
     if not contract.suite:
         raise NoSuite(
             f"{contract.task} follows {', '.join(contract.command_names)}, and no suite judges it: give its command a "
@@ -38,14 +42,18 @@ def suite_of(contract: Contract) -> Suite:
 
 
 def suite_named(path: str) -> Suite:
-    """The suite at ``module:OBJECT``, of a module that the user named."""
-    return _checked(object_named(path), path)
+    """The suite at ``module:OBJECT``, one of ours or of a module that the user named."""
+    return _checked(_own(path) if path in OURS else object_named(path), path)
 
 
 def suite_for(operator: str) -> Suite:
     """The suite of one of our families."""
-    module, _, name = SUITES[operator].partition(":")
-    return _checked(getattr(import_module(module), name), SUITES[operator])
+    return _checked(_own(SUITES[operator]), SUITES[operator])
+
+
+def _own(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _checked(found: Any, name: str) -> Suite:

@@ -103,6 +103,9 @@ class UniformVelocityCommand(Command):
         never = (1e9, 1e9)
         return replace(self, heading_command=False, rel_standing_envs=0.0, resampling_time_range=never)
 
+    def settles(self, world: World) -> float:
+        return self.settle
+
     def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
         """Errors of the base velocity: ``linear`` [m/s] and ``yaw`` [rad/s]."""
         planar = (told[:, :2] - robot.root_lin_vel_b[:, :2]).norm(dim=1)

@@ -108,6 +108,19 @@ def velocity_tasks(
     return found
 
 
+def tracking_tasks() -> dict[str, RobotTask]:
+    """Rows of the tasks in which a robot plays a motion."""
+    presets = {"cpu": "gaitway_tracking.tasks:CPU"}
+    return {
+        "track-{robot}": RobotTask(
+            make="gaitway_tracking.tasks:track", summary="{title} plays a motion; reads its place", presets=presets
+        ),
+        "track-{robot}-blind": RobotTask(
+            make="gaitway_tracking.tasks:blind", summary="the same from what a robot measures", presets=presets
+        ),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class RobotDescription:
     """A robot, its tasks and the default settings for training it."""

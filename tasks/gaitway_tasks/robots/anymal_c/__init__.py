@@ -6,7 +6,7 @@ actuator is its ``ANYDRIVE_3_SIMPLE_ACTUATOR_CFG``, since the LSTM network of th
 
 from pathlib import Path
 
-from ..description import IsaacLabRobot, RobotDescription, velocity_tasks
+from ..description import IsaacLabRobot, RobotDescription, tracking_tasks, velocity_tasks
 from ..robot import DCMotor, Mirror, Robot
 
 LEGS = ("LF", "LH", "RF", "RH")
@@ -39,12 +39,15 @@ ANYMAL_C = Robot(
 DESCRIPTION = RobotDescription(
     robot=ANYMAL_C,
     title="ANYmal C",
-    tasks=velocity_tasks(
-        "gaitway_tasks.velocity.base:flat",
-        "gaitway_tasks.velocity.base:rough",
-        blind=True,
-        presets=("cpu", "sprint", "isaaclab3"),
-    ),
+    tasks={
+        **velocity_tasks(
+            "gaitway_tasks.velocity.base:flat",
+            "gaitway_tasks.velocity.base:rough",
+            blind=True,
+            presets=("cpu", "sprint", "isaaclab3"),
+        ),
+        **tracking_tasks(),
+    },
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.anymal:ANYMAL_C_CFG", flat_contacts=(120, 15), elliptic=True),
     order=0,
 )

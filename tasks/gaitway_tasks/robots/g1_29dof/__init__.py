@@ -10,7 +10,7 @@ from pathlib import Path
 from gaitway_files.hardware import Hardware
 from gaitway_files.patterns import by_pattern
 
-from ..description import RobotDescription, velocity_tasks
+from ..description import RobotDescription, tracking_tasks, velocity_tasks
 from ..g1 import DESCRIPTION as G1_WITH_37_JOINTS
 from ..robot import Mirror, Robot, drive
 
@@ -146,6 +146,6 @@ G1_29DOF = Robot(
 DESCRIPTION = RobotDescription(
     robot=G1_29DOF,
     title="Unitree G1 with 29 joints",
-    tasks=velocity_tasks("gaitway_tasks.velocity.g1_29dof:flat", blind=True, presets=("cpu",)),
+    tasks={**velocity_tasks("gaitway_tasks.velocity.g1_29dof:flat", blind=True, presets=("cpu",)), **tracking_tasks()},
     flat_learner=G1_WITH_37_JOINTS.flat_learner,
 )

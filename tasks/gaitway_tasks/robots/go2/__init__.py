@@ -10,7 +10,7 @@ from pathlib import Path
 from gaitway_files.hardware import Hardware
 from gaitway_files.patterns import by_pattern
 
-from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, velocity_tasks
+from ..description import FLAT, ROUGH, IsaacLabRobot, RobotDescription, tracking_tasks, velocity_tasks
 from ..robot import DCMotor, Mirror, Robot
 
 LEGS = ("FL", "FR", "RL", "RR")
@@ -63,12 +63,15 @@ GO2 = Robot(
 DESCRIPTION = RobotDescription(
     robot=GO2,
     title="Unitree Go2",
-    tasks=velocity_tasks(
-        "gaitway_tasks.velocity.unitree:flat",
-        "gaitway_tasks.velocity.unitree:rough",
-        blind=True,
-        presets=("cpu", "sprint", "isaaclab3"),
-    ),
+    tasks={
+        **velocity_tasks(
+            "gaitway_tasks.velocity.unitree:flat",
+            "gaitway_tasks.velocity.unitree:rough",
+            blind=True,
+            presets=("cpu", "sprint", "isaaclab3"),
+        ),
+        **tracking_tasks(),
+    },
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.unitree:UNITREE_GO2_CFG", flat_contacts=(65, 35)),
     flat_learner=replace(FLAT, entropy_coef=0.01),
     rough_learner=replace(ROUGH, entropy_coef=0.01),
