@@ -33,8 +33,8 @@ class Steps:
     """Forwards and to the left, as Froude numbers' roots: in sqrt(g height)."""
     turn: float = 0.0
     """Yaw rate, in sqrt(g / height)."""
-    offsets: tuple[float, ...] | None = None
-    """Start of each foot's swing before the clock's cycle; None is the trot of :data:`GAITS`."""
+    pace: bool = False
+    """True if the feet of one side swing together; else it is the gait of :data:`GAITS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +50,12 @@ class Sway:
     """Signs of the movements, one after the other."""
 
 
-PACE = (0.0, 0.0, 0.5, 0.5)
-"""Left feet together, then right ones, of a robot whose feet are listed left, left, right, right."""
 MOTIONS: dict[str, Steps | Sway] = {
     "trot": Steps(speed=(0.2, 0.0)),
     "backwards": Steps(speed=(-0.15, 0.0)),
     "sideways": Steps(speed=(0.0, 0.12)),
     "turn": Steps(turn=0.2),
-    "pace": Steps(speed=(0.15, 0.0), offsets=PACE),
+    "pace": Steps(speed=(0.15, 0.0), pace=True),
     "march": Steps(),
     "squat": Sway(place=(0.0, 0.0, -0.25), sides=(1, 1)),
     "bow": Sway(place=(-0.05, 0.0, -0.12), turn=(0.0, 0.3, 0.0)),
@@ -129,7 +127,8 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
 
     swing = round((1 - gait.duty) * period)
     path = np.zeros((count, len(feet), 3))
-    for foot, offset in enumerate(recipe.offsets or gait.offsets):
+    offsets = tuple(0.0 if y > 0 else 0.5 for y in feet[:, 1]) if recipe.pace else gait.offsets
+    for foot, offset in enumerate(offsets):
         now = feet[foot].copy()
         path[:, foot] = now
         lift = stand + round((1 - offset) % 1 * period)

@@ -111,11 +111,12 @@ def bodies_of(robot: Robot, motion: Motion) -> Bodies:
     skeleton = Skeleton(robot)
     ids = [skeleton.model.body(name).id for name in robot.body_names]
     count = len(motion)
-    pos, com, quat = (np.zeros((count, len(ids), size)) for size in (3, 3, 4))
+    pos, com, quat = np.zeros((count, len(ids), 3)), np.zeros((count, len(ids), 3)), np.zeros((count, len(ids), 4))
     for t in range(count):
         data = skeleton.pose(motion.root_pos[t], motion.root_quat_wxyz[t], motion.joint_pos[t])
         pos[t], com[t], quat[t] = data.xpos[ids], data.xipos[ids], data.xquat[ids]
-    return Bodies(pos, quat, np.gradient(com, 1 / motion.fps, axis=0), angular_velocity(quat, motion.fps))
+    lin_vel: Array = np.asarray(np.gradient(com, 1 / motion.fps, axis=0))
+    return Bodies(pos, quat, lin_vel, angular_velocity(quat, motion.fps))
 
 
 def angular_velocity(quat: Array, fps: float) -> Array:
