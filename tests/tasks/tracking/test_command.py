@@ -23,9 +23,8 @@ CPU = torch.device("cpu")
 def world(n=N, **changes):
     """What a command needs of a world, of robots that stand anywhere."""
     generator = torch.Generator().manual_seed(1)
-    robot = SimpleNamespace(
-        root_pos_w=torch.rand(n, 3, generator=generator), root_quat_wxyz=quat_from_yaw(3 * torch.rand(n, generator=generator))
-    )  # fmt: skip
+    place, heading = torch.rand(n, 3, generator=generator), 3 * torch.rand(n, generator=generator)
+    robot = SimpleNamespace(root_pos_w=place, root_quat_wxyz=quat_from_yaw(heading))
     return SimpleNamespace(
         spec=GO2, num_envs=n, device=CPU, step_dt=0.02, robot=robot, episode_step=torch.ones(n, dtype=torch.int64),
         terminated=torch.zeros(n, dtype=torch.bool), **changes,
@@ -118,8 +117,9 @@ def test_terms_of_a_robot_that_is_elsewhere():
     env.reset(seed=0)
     told = mdp.targets(env.world, "motion")
     angle, way = 0.3, torch.tensor([0.1, -0.2, 0.05])
+    off = quat_from_yaw(torch.full((4,), angle))
     robot = SimpleNamespace(
-        root_pos_w=told.pos_w[:, 0] + way, root_quat_wxyz=quat_mul(quat_from_yaw(torch.full((4,), angle)), told.quat_wxyz[:, 0]),
+        root_pos_w=told.pos_w[:, 0] + way, root_quat_wxyz=quat_mul(off, told.quat_wxyz[:, 0]),
         body_pos_w=told.relative_pos_w.clone(), body_quat_wxyz=told.relative_quat_wxyz,
         body_lin_vel_w=told.lin_vel_w + way, body_ang_vel_w=told.ang_vel_w,
     )  # fmt: skip
@@ -138,9 +138,7 @@ def test_terms_of_a_robot_that_is_elsewhere():
         torch.testing.assert_close(term(fake, **named, std=0.3), torch.full((4,), float(value)), rtol=1e-4, atol=1e-5)
     # Targets follow place and heading: from the turned base, at the reference's height.
     moved = mdp.targets(fake, "motion").relative_pos_w
-    turned = quat_apply(
-        quat_from_yaw(torch.full((4,), angle))[:, None].expand(-1, 17, -1), told.pos_w - told.pos_w[:, :1]
-    )
+    turned = quat_apply(off[:, None].expand(-1, 17, -1), told.pos_w - told.pos_w[:, :1])
     place = torch.cat((robot.root_pos_w[:, :2], told.pos_w[:, 0, 2:]), 1)
     torch.testing.assert_close(moved, place[:, None] + turned, atol=1e-5, rtol=0)
     assert mdp.bad_anchor_pos_z_only(fake, **named, threshold=0.04).all()

@@ -158,7 +158,7 @@ def laikago(path, frames=40):
     rows = []
     for t in range(frames):
         lift = 0.25 * np.sin(np.pi * np.clip(2 * (t / (frames - 1)) - np.array([0.0, 1.0, 1.0, 0.0]), 0, 1))
-        legs = [stand + [0.0, each, -2 * each] for each in lift]
+        legs = [stand + np.array([0.0, each, -2 * each]) for each in lift]
         rows.append([0.0, 0.0, 0.42, *turn, *np.concatenate(legs)])
     path.write_text(json.dumps({"LoopMode": "Wrap", "FrameDuration": 0.02, "Frames": rows}))
     return path
