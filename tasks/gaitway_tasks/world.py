@@ -11,7 +11,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .commands import Command
 from .ground import Ground
 from .robots.robot import Robot
 
@@ -63,8 +62,8 @@ class World(Protocol):
 
     def command(self, name: str) -> Tensor: ...
 
-    def command_of(self, name: str) -> Command:
-        """The task's command, of which :meth:`command` has the numbers."""
+    def command_of(self, name: str) -> object:
+        """The task's :class:`.commands.Command`, of which :meth:`command` has the numbers."""
         ...
 
     def settling(self, name: str) -> Tensor | None:

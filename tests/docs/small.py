@@ -26,6 +26,8 @@ NOT_HERE = (
     (r"gaitway convert robot\.urdf", "needs somebody's robot; tests/gaitway/commands/test_convert.py makes some"),
     (r"gaitway adopt robot\.(urdf|xml)", "needs somebody's robot; tests/gaitway/commands/test_adopt.py makes one"),
     (r"gaitway train my_robot", "needs an adopted robot; tests/gaitway/commands/test_adopt.py trains one"),
+    (r"gaitway motion \w+ \w+\.(csv|txt)", "needs somebody's clip; tests/tasks/tracking/test_motion.py makes some"),
+    (r"gaitway train .*clip=pace.npz", "needs somebody's clip; tests/gaitway/test_tracking.py trains with a file"),
     (r"gaitway compare sb3_logs", "needs logs of another program; tests/gaitway/compare/test_foreign.py makes some"),
     (r"gaitway identify", "takes half a minute; tests/gaitway/commands/test_identify.py does it"),
     (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),
