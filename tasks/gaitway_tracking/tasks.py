@@ -62,7 +62,7 @@ def track(robot: Robot) -> Task:
             "critic": ObservationGroup(terms=critic),
         },
         actions=JointPositionAction(scale=0.25),
-        commands={"motion": MotionCommand()},
+        commands={"motion": MotionCommand(clip="trot" if len(robot.foot_names) >= 4 else "squat")},
         rewards={
             "motion_global_anchor_pos": Reward(
                 func=mdp.motion_global_anchor_position_error_exp, weight=0.5, params={**MOTION, "std": 0.3 * size}
