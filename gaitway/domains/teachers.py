@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def with_teacher(config: TrainConfig) -> TrainConfig:
     """``config`` whose task also observes what its teacher reads, without noise; refuses teachers that do not fit."""
     given = config.agent.teacher
-    taught, ours = _run(given).config().robot_task, config.robot_task
+    theirs, ours = _run(given).config(), config.robot_task
+    taught = theirs.robot_task
+    if (groups := getattr(theirs.agent, "actor_groups", ("policy",))) != ("policy",):
+        raise ConfigError(f"--teacher {given} acts on the groups {', '.join(groups)}: only 'policy' alone can be read")
     _check_action(given, taught, ours)
     group = taught.observations["policy"]
     task = ours.replace(height_scanners={**taught.height_scanners, **ours.height_scanners})

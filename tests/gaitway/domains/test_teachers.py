@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from bit_by_bit import differences
 from gaitway_tasks.actions import JointPositionAction
+from gaitway_tasks.layout import width
 from gaitway_tasks.spec import HeightScanner
 from stopping import KillAfter, final_state
 
@@ -129,6 +131,32 @@ def test_what_cannot_work_is_refused_before_anything_is_written(words, message, 
     said = capsys.readouterr().err
     assert message.format(**places) in said, said
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("agent", "settings"), [("rsl_rl", ()), ("ppo", ("agent.model.recurrent=gru",))])
+def test_teachers_of_other_kinds(agent, settings, tmp_path):
+    """rsl_rl's own, without noise; and one that remembers: a second look at the same is another label."""
+    if agent == "rsl_rl":
+        pytest.importorskip("rsl_rl")
+    preset = None if agent == "rsl_rl" else "cpu"
+    more = [] if agent == "rsl_rl" else ["agent.model.estimator=null", "agent.symmetry=none"]
+    given = ["num_envs=4", "num_threads=1", *settings, *more]
+    run = run_of(resolve(FLAT, agent=agent, preset=preset, overrides=given), tmp_path / "run")
+    config = with_teacher(student(run, FLAT))
+    taught = config.domain.teacher(config)
+    group = config.task.observations["teacher"]
+    size = group.history_length * sum(width(config.task, name, term) for name, term in group.terms.items())
+    seen = torch.randn(1, 4, size).repeat(2, 1, 1)
+    labels = taught.labels(seen, torch.ones(2, 4, 1, dtype=torch.bool))
+    assert labels.shape == (2, 4, 12) and labels.abs().max() > 0.0
+    assert torch.equal(labels[0], labels[1]) is not bool(taught.memory_size)
+
+
+def test_a_teacher_that_reads_other_groups_is_refused(tmp_path):
+    config = resolve(FLAT, agent="rsl_rl", overrides=["num_envs=4", "agent.actor_groups=[critic]"])
+    run = run_of(config, tmp_path / "run", trained=False)
+    with pytest.raises(ConfigError, match="acts on the groups critic"):
+        with_teacher(student(run, FLAT))
 
 
 @pytest.mark.slow
