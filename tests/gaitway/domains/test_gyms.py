@@ -90,6 +90,19 @@ def test_what_cannot_work_is_refused_before_it_starts(arguments, message, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_random_network_distillation_is_a_setting(tmp_path):
+    """Without trust in anybody's code, and it goes on with the run."""
+    out = tmp_path / "run"
+    order = ["train", "cartpole", "--agent", "a2c", "--quiet", "--out", str(out)]
+    rnd = "agent.additions.rnd={kind: RNDConfig, weight: 0.5, weight_schedule: step, final_step: 48}"
+    assert main([*order, *ON_POLICY, *SMALL, rnd]) == 0
+    assert RunFolder.open(out).config().agent.additions["rnd"].weight == 0.5
+    assert main([*order, "--resume", "total_steps=96"]) == 0
+    rows = read_rows(out / "metrics.jsonl")
+    assert [row["learn/rnd_weight"] for row in rows] == [0.5, 0.0, 0.0]
+    assert rows[0]["learn/rnd_reward"] > 0.0 == rows[2]["learn/rnd_reward"] < rows[2]["learn/rnd_loss"]
+
+
 def test_names_of_tasks():
     assert find_task("hopper") == GymTask(name="hopper", env_id="Hopper-v5")
     assert find_task("gym:Acrobot-v1") == GymTask(name="gym:Acrobot-v1", env_id="Acrobot-v1")
