@@ -47,7 +47,7 @@ class Algorithm:
     samples: bool = False
     """True if it learns from answers of its own to prompts."""
     taught: bool = False
-    """True if it learns from a teacher, which ``--teacher`` names."""
+    """True if it learns from a teacher: ``--teacher``, in environments the field ``teacher`` of its settings."""
     modules: tuple[str, ...] = LEARNING
     """Modules of other packages that it imports."""
     extras: tuple[str, ...] = ("train",)
