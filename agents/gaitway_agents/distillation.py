@@ -60,8 +60,8 @@ class PolicyDistillationConfig(Checked):
         if (steps := self.num_steps * self.num_learning_epochs) % self.gradient_length:
             raise UserError(
                 f"gradient_length {self.gradient_length}: num_steps {self.num_steps} times num_learning_epochs "
-                f"{self.num_learning_epochs} are {steps} steps, no multiple of it, and the last {steps} % "
-                f"{self.gradient_length} would be lost; choose a divisor of {steps}"
+                f"{self.num_learning_epochs} are {steps} steps, of which the last {steps % self.gradient_length} would be "
+                f"lost; choose a divisor of {steps}"
             )
         if self.model.estimator is not None:
             raise UserError("model.estimator with distillation: the teacher knows no estimates; set it to null")

@@ -13,6 +13,7 @@ from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.layout import width
 from gaitway_tasks.spec import HeightScanner
 from stopping import KillAfter, final_state
+from tree import ROOT
 
 from gaitway.cli import main
 from gaitway.domains.teachers import with_teacher
@@ -108,6 +109,7 @@ def replace_task(config: TrainConfig, task) -> TrainConfig:
         ([FLAT, "--agent", "distill"], "'distill' with --teacher '': 'distill' learns from one, a run folder of"),
         ([FLAT, "--teacher", "{seeing}"], "agent 'ppo' with --teacher '{seeing}': 'distill' learns from one"),
         ([FLAT, "--agent", "distill", "--teacher", "nowhere"], "nowhere is no run folder: name the run folder of"),
+        ([FLAT, "--agent", "distill", "--teacher", "{bundle}"], "is a bundle, whose graph gives joint targets"),
         ([FLAT, "--agent", "distill", "--teacher", "{empty}"], "{empty} has no checkpoint yet: train it first"),
         ([FLAT, "--agent", "distill", "--teacher", "{game}"], "cartpole is no robot's task"),
         ([FLAT, "--agent", "distill", "--teacher", "{critic}"], "was trained with sac, which is not exported"),
@@ -122,6 +124,7 @@ def replace_task(config: TrainConfig, task) -> TrainConfig:
 def test_what_cannot_work_is_refused_before_anything_is_written(words, message, teacher, tmp_path, capsys):
     places = {
         "seeing": teacher,
+        "bundle": next((ROOT / "gaitway/demo/bundles").glob("*/contract.yaml")).parent,
         "empty": run_of(small(FLAT), tmp_path / "empty", trained=False),
         "critic": run_of(small(FLAT, agent="sac"), tmp_path / "critic", trained=False),
         "game": run_of(resolve("cartpole"), tmp_path / "game", trained=False),
