@@ -1,8 +1,8 @@
 """Additions to PPO: parts that change its rewards, advantages or loss, learn beside it, and keep a state of their own.
 
-The estimator of a policy, the scalers of rewards and advantages and the mirror loss are additions. Another package's is
-a dataclass of settings that makes one, named as ``module:Class`` in ``agent.additions``: a curiosity bonus, a
-discriminator's reward.
+The estimator of a policy, the scalers of rewards and advantages and the mirror loss are additions, which settings of
+their own ask for. Others are asked for in ``agent.additions``, by a dataclass of settings that makes one: ours has a
+row in :data:`KINDS`, and another package's is named ``module:Class``, such as a discriminator's reward.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .models.actor_critic import ActorCritic
     from .rollout import EnvRollout
 
-KINDS: tuple[str, ...] = ()
+KINDS: tuple[str, ...] = ("gaitway_agents.rnd:RNDConfig",)
 """Settings of additions by name; those of other packages are ``module:Class``."""
 
 
@@ -67,7 +67,7 @@ class Addition:
 
 @dataclass(frozen=True, kw_only=True)
 class AdditionConfig(Checked, ABC):
-    """Settings of an addition of another package."""
+    """Settings of an addition that ``agent.additions`` asks for."""
 
     @abstractmethod
     def make(self, policy: ActorCritic, source: Any, generator: torch.Generator) -> Addition:

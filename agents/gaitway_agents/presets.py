@@ -59,7 +59,7 @@ class PPOConfig(Checked):
     decoupled: bool = False
     """Gather the next rollout while learning from the last, with the policy from before that (Huang et al. 2023)."""
     additions: Mapping[str, AdditionConfig] = field(default_factory=dict)
-    """Additions of other packages by a name, such as a reward for curiosity; not for several processes."""
+    """Additions by a name of your choice, such as a reward for what is new; not for several processes."""
     optimizer: OptimizerConfig | TrustRegionConfig = field(default_factory=OptimizerConfig)
     """Update: with PPO's clipping, or in a trust region."""
 

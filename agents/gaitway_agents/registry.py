@@ -46,6 +46,8 @@ class Algorithm:
     """True if a task of texts needs a reward."""
     samples: bool = False
     """True if it learns from answers of its own to prompts."""
+    taught: bool = False
+    """True if it learns from a teacher: ``--teacher``, in environments the field ``teacher`` of its settings."""
     modules: tuple[str, ...] = LEARNING
     """Modules of other packages that it imports."""
     extras: tuple[str, ...] = ("train",)
@@ -158,6 +160,17 @@ ENVIRONMENTS: dict[str, Algorithm] = {
             extras=("train", "rsl-rl"),
         ),
         Algorithm(
+            name="distill",
+            summary="policy distillation: a robot's student learns the actions of a teacher, which may see more",
+            trainer=".distillation:PolicyDistillationTrainer",
+            restored=".restored:restored",
+            config=".distillation:PolicyDistillationConfig",
+            source=".distillation:source_of",
+            actions=("Box",),
+            vectors=True,
+            taught=True,
+        ),
+        Algorithm(
             name="dqn",
             summary="deep Q-network: double, duelling, n-step, prioritised as switches; discrete actions",
             trainer=".off_policy.dqn:DQNTrainer",
@@ -222,7 +235,7 @@ TEXTS: dict[str, Algorithm] = {
         _writer(
             "gkd", "generalised knowledge distillation: a teacher's distributions, on answers of the student's own",
             ".language.distillation:DistillationTrainer", ".language.distillation:DistillationConfig", ("prompt",),
-            samples=True,
+            samples=True, taught=True,
         ),
         _writer(
             "reward-model", "Bradley-Terry reward model of preferences", ".language.reward_model:RewardModelTrainer",

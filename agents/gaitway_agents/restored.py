@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from .models.actor_critic import ActorCritic, ActorCriticConfig
 from .models.estimator import EstimatorColumns
 from .models.recurrent import POLICIES
-from .presets import PPOConfig
 from .symmetry import CanonicalActor, Symmetry
 
 
 def restored(
     state: dict[str, Any],
-    config: PPOConfig,
+    config: Any,
     *,
     groups: Collection[str],
     num_actions: int,
@@ -27,15 +26,16 @@ def restored(
 ) -> tuple[ActorCritic, nn.Module]:
     """Policy and actor of an on-policy trainer's ``state``, whose weights tell how wide observations are.
 
+    ``config`` are the trainer's settings, PPO's or those of a distillation.
     Observations are the vectors named ``groups``, and actions are vectors as well.
     """
     weights = state["policy"]
-    if config.average_steps is not None:
+    if getattr(config, "average_steps", None) is not None:
         weights = {name.removeprefix("module."): x for name, x in state["average"].items() if name != "n_averaged"}
     widths = {name: box(width) for name, width in _widths(weights).items() if name in groups}
     policy = make_policy(spaces.Dict(widths), box(num_actions), config.model, columns)
     policy.load_state_dict(weights)
-    return policy, actor_of(policy, symmetry if config.symmetry == "canonical" else None)
+    return policy, actor_of(policy, symmetry if getattr(config, "symmetry", "none") == "canonical" else None)
 
 
 def make_policy(

@@ -37,6 +37,7 @@ examples:
   gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
   torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
+  gaitway train velocity-rough-anymal-c-blind --agent distill --teacher runs/perceptive
   gaitway train my_robot --out runs/mine                      # the folder that 'gaitway adopt' wrote
   gaitway train cartpole
   gaitway train hopper --agent trpo --seeds 3
@@ -107,6 +108,7 @@ def add_options(parser: options.Parser) -> None:
         Path,
         many=True,
     )
+    parser.option("--teacher RUN|MODEL", "teacher: for agent distill a robot's run, for gkd a model like --model")
     parser.option("--seed", "random seed (default 0)", options.seed)
     parser.option("--seeds N", "train N runs in turn, with seeds from --seed", options.count)
     parser.option(
@@ -122,7 +124,6 @@ def add_options(parser: options.Parser) -> None:
     )
     texts = parser.add_argument_group("language tasks")
     parser.option("--model MODEL", "initial model: run folder, Hugging Face folder, hub id or tiny", within=texts)
-    parser.option("--teacher MODEL", "teacher for agent gkd, given like --model", within=texts)
     parser.option(
         "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )

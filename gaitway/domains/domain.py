@@ -94,6 +94,8 @@ class Domain(ABC):
     """True if distributed training is supported."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
     """Prefix of the metrics that are parts of the reward, and their label on reports."""
+    teachers: ClassVar[str] = ""
+    """What ``--teacher`` may name; empty if none of its agents has a teacher."""
     shows_parts: ClassVar[bool] = False
     """True if the parts of the reward are more informative than the learner's metrics."""
 
@@ -138,6 +140,23 @@ class Domain(ABC):
                 f"agent.kind={found.__name__!r}: the settings of agent {config.algorithm!r} are "
                 f"{own.rpartition(':')[2]}; choose another agent with --agent"
             )
+        self.check_teacher(config.algorithm, self.teacher_of(config))
+
+    def check_teacher(self, agent: str, teacher: str) -> None:
+        """Raise :class:`ConfigError` unless ``teacher`` is named, or empty, as the agent needs it."""
+        agents = self.agents()
+        if agents[agent].taught and not self.teachers:
+            raise ConfigError(f"agent {agent!r} learns from a robot's teacher, not in {self.kind}: use another agent")
+        if bool(teacher) != agents[agent].taught:
+            taught = " and ".join(repr(name) for name, row in agents.items() if row.taught)
+            raise ConfigError(
+                f"agent {agent!r} with --teacher {teacher!r}: {taught} learns from one, {self.teachers}; "
+                "other agents do not"
+            )
+
+    def teacher_of(self, config: Config) -> str:
+        """What ``--teacher`` named; empty without one."""
+        return str(getattr(config.agent, "teacher", ""))
 
     def wrong_agent(self, agent: str, task: Any) -> ConfigError:
         able = ", ".join(self.agents())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gaitway_agents.first_guess import FirstGuess
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
+    from gaitway_agents.teacher import Teacher
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
 
@@ -54,18 +55,25 @@ class Environments(Plays, Domain):
             f"agent.first_guess: nothing is known of how {config.task.name} is done; use agent.first_guess=false"
         )
 
+    def teacher(self, config: TrainConfig) -> Teacher:
+        """The teacher that ``--teacher`` names."""
+        raise NotImplementedError
+
     def agents(self) -> Mapping[str, Algorithm]:
         return ENVIRONMENTS
 
     def check(self, config: TrainConfig) -> None:
         super().check(config)
         _check_processes(config)
+        from gaitway_agents.distillation import PolicyDistillationConfig
         from gaitway_agents.presets import PPOConfig
         from gaitway_agents.rsl_rl.config import RslRlConfig
 
         agent = config.agent
-        if isinstance(agent, PPOConfig):
+        if isinstance(agent, PPOConfig | PolicyDistillationConfig):
             _check_rollout(config, agent)
+        if isinstance(agent, PPOConfig):
+            _check_minibatches(config, agent)
             if agent.model.estimator is not None:
                 self.columns(config, agent.model.estimator.signals)
             if agent.first_guess:
@@ -109,16 +117,19 @@ class Environments(Plays, Domain):
         from gaitway_agents.core import distributed
 
         seed, own = config.seed + PROCESS_SEEDS * distributed.rank(), part_of(config)
-        return self.trainer_in(self.make_env(own, num_envs or own.num_envs, seed), own, seed)
+        teacher = self.teacher(own) if ENVIRONMENTS[own.algorithm].taught else None
+        return self.trainer_in(self.make_env(own, num_envs or own.num_envs, seed), own, seed, teacher)
 
-    def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int) -> Trainer:
+    def trainer_in(self, env: VectorEnv, config: TrainConfig, seed: int, teacher: Teacher | None = None) -> Trainer:
+        """``teacher`` is for the training of an agent that has one; such an agent plays without it."""
         from gaitway_agents.registry import load
         from gymnasium import spaces
 
         name, observations, actions = config.algorithm, env.single_observation_space, env.single_action_space
         assert isinstance(observations, spaces.Dict)
         if objection := ENVIRONMENTS[name].objection(observations, actions):
-            able = [row.name for row in ENVIRONMENTS.values() if row.objection(observations, actions) is None]
+            rows = [row for row in ENVIRONMENTS.values() if self.teachers or not row.taught]
+            able = [row.name for row in rows if row.objection(observations, actions) is None]
             raise ConfigError(f"agent {name!r} {objection}: use one of {', '.join(able)}")
         arguments: dict[str, Any] = {"seed": seed, "total_steps": config.total_steps}
         if (symmetry := self.symmetry(config)) is not None:
@@ -127,6 +138,8 @@ class Environments(Plays, Domain):
             arguments["columns"] = self.columns(config, estimator.signals)
         if getattr(config.agent, "first_guess", False):
             arguments["guess"] = self.first_guess(config)
+        if teacher is not None:
+            arguments["teacher"] = teacher
         row = ENVIRONMENTS[name]
         learnt_from = env if row.source is None else load(row.source)(env, config.agent)
         trainer: Trainer = load(row.trainer)(learnt_from, config.agent, **arguments)
@@ -173,7 +186,10 @@ def _check_rollout(config: TrainConfig, agent: Any) -> None:
             f"total_steps={config.total_steps} is less than one rollout, num_envs={config.num_envs} x "
             f"agent.num_steps={agent.num_steps} = {rollout}: raise total_steps or lower num_envs"
         )
-    rows, unit, remedy = rollout, "steps", "num_envs or agent.num_steps"
+
+
+def _check_minibatches(config: TrainConfig, agent: Any) -> None:
+    rows, unit, remedy = config.num_envs * agent.num_steps, "steps", "num_envs or agent.num_steps"
     if agent.model.recurrent != "none":
         rows, unit, remedy = config.num_envs, "sequences", "num_envs"
     if rows < agent.optimizer.minibatches:

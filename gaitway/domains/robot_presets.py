@@ -84,7 +84,9 @@ def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
     if count == 1:
         return settings
     agent = settings["agent"]
-    return settings | {"processes": count, "agent": replace(agent, optimizer=replace(agent.optimizer, workers=1))}
+    if isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig):
+        agent = replace(agent, optimizer=replace(agent.optimizer, workers=1))
+    return settings | {"processes": count, "agent": agent}
 
 
 def isaac_lab_settings(task: Task, *, newer: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gaitway_agents.first_guess import FirstGuess
     from gaitway_agents.models.estimator import EstimatorColumns
     from gaitway_agents.symmetry import Symmetry
+    from gaitway_agents.teacher import Teacher
     from gaitway_agents.trainer import Learner
     from gaitway_sim2real.trial.candidate import Trial
     from gaitway_sim2real.trial.examination import Examination
@@ -43,6 +44,7 @@ class Robots(Environments):
     has_presets = True
     watched = "walk"
     evaluation_envs = 64
+    teachers = "a run folder of the same robot"
     unlimited = "the task has no time-out: add task.terminations.time_out"
 
     # ---- tasks -----------------------------------------------------------------------------------------------------
@@ -78,7 +80,11 @@ class Robots(Environments):
         from .robot_presets import robot_settings
 
         device = self.device(request.world, str(request.asked("device") or "auto"))
-        settings = robot_settings(task, self.agents()[request.agent].defaults(), request, device)
+        learner = self.agents()[request.agent].defaults()
+        if (teacher := request.options.get("teacher")) is not None:
+            self.check_teacher(request.agent, teacher)
+            learner = dataclasses.replace(learner, teacher=str(Path(teacher).resolve()))
+        settings = robot_settings(task, learner, request, device)
         if (parameters := request.options.get("parameters")) is not None:
             settings["task"] = _identified(settings.get("task", task), parameters)
         if paths := request.options.get("against"):
@@ -108,6 +114,8 @@ class Robots(Environments):
 
             if Against(config.task, paths).paths != config.against:
                 raise RunError(f"{path} was not started with these cases of --against: choose another --out")
+        if (teacher := options.get("teacher")) and str(Path(teacher).resolve()) != (had := self.teacher_of(config)):
+            raise RunError(f"{path} was started with --teacher {had!r}, not {teacher}: choose another --out")
         if (parameters := options.get("parameters")) is None:
             return
         task = self.find(config.task.name, config.preset) or config.task
@@ -224,7 +232,16 @@ class Robots(Environments):
 
             check_robot(config.task.robot)
             _check_suites(config.task)
+        if self.teacher_of(config):
+            from .teachers import with_teacher
+
+            config = with_teacher(config)
         return super().preflight(config) if backend(config.world).preflight(config) else config
+
+    def teacher(self, config: TrainConfig) -> Teacher:
+        from .teachers import teacher_for
+
+        return teacher_for(config)
 
     def try_out(self, env: Any) -> None:
         import torch

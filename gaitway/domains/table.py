@@ -32,12 +32,16 @@ class Row:
     name: str
     """Name of one of its tasks in messages."""
     options: tuple[str, ...] = ()
-    """Options of ``gaitway train`` that only its tasks have, as the command line's parser names them."""
+    """Options of ``gaitway train`` that its tasks have and not all others, as the command line's parser names them."""
 
 
 DOMAINS = (
     Row(
-        "gaitway.domains.robots:Robots", "gaitway_tasks.spec:Task", BACKENDS, "robot's task", ("parameters", "against")
+        "gaitway.domains.robots:Robots",
+        "gaitway_tasks.spec:Task",
+        BACKENDS,
+        "robot's task",
+        ("parameters", "against", "teacher"),
     ),
     Row("gaitway.domains.gyms:Gyms", "gaitway_gymnasium.tasks:GymTask", ("gymnasium",), "Gymnasium environment"),
     Row("gaitway.domains.games:Games", "gaitway_ale.tasks:AtariTask", ("ale",), "Atari game"),
@@ -121,6 +125,7 @@ def find_task(name: Any, preset: str | None = None) -> Any:
 def check_options(task: Any, options: Mapping[str, Any]) -> None:
     """Raise :class:`ConfigError` for options of the command line that tasks of another kind have."""
     own = _row_of(task).options
-    for row in DOMAINS:
-        if foreign := [f"--{name.replace('_', '-')}" for name in row.options if name in options and name not in own]:
-            raise ConfigError(f"{', '.join(foreign)}: {task.name} is no {row.name}; leave it out")
+    for name in (name for name in options if name not in own):
+        if kinds := [row.name for row in DOMAINS if name in row.options]:
+            given = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{given}: {task.name} is no {' or '.join(kinds)}; leave it out")

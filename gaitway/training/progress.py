@@ -113,6 +113,8 @@ class Summary:
     def facts(self) -> dict[str, str]:
         """Main numbers of the training, by name."""
         facts = {}
+        if "learn/behavior_loss" in self.values:
+            facts["behaviour loss"] = f"{self.values['learn/behavior_loss']:.4f}"
         if (errors := self.tracking()) is not None:
             facts["tracking error"] = f"{errors[0]:.3f} m/s, {errors[1]:.3f} rad/s"
             falls = self.falls()

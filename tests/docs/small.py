@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 
+from gaitway_agents.distillation import PolicyDistillationConfig
 from gaitway_agents.off_policy.config import DQNConfig, SACConfig
 from gaitway_agents.presets import PPOConfig
 from gaitway_agents.rsl_rl.config import RslRlConfig
@@ -131,6 +132,9 @@ def train_sizes(words: list[str]) -> list[str]:
         sizes += ROBOT[:3] if "--resume" in words else begun
     elif isinstance(agent, PPOConfig):
         sizes += ["num_envs=4", "agent.num_steps=8", "total_steps=32"]
+    elif isinstance(agent, PolicyDistillationConfig):
+        sizes += ["num_envs=4", "agent.num_steps=10", "agent.gradient_length=5", "total_steps=40"]
+        sizes += ["task.timing.episode_length_s=1"]
     elif isinstance(agent, RslRlConfig):
         sizes += ["num_envs=4", "agent.num_steps_per_env=4", "total_steps=16"]
     elif isinstance(agent, DQNConfig | SACConfig):

@@ -35,3 +35,16 @@ class DivergenceLoss:
     def __call__(self, new: Evaluation, batch: Batch) -> tuple[Tensor, Tensor]:
         assert new.divergence is not None
         return new.divergence, new.divergence.detach()[None]
+
+
+def squared_error(student: Tensor, teacher: Tensor) -> Tensor:
+    return (student - teacher).square()
+
+
+def huber_error(student: Tensor, teacher: Tensor) -> Tensor:
+    """Half the squared error up to 1, and linear beyond (Huber 1964)."""
+    return torch.nn.functional.huber_loss(student, teacher, reduction="none")
+
+
+ERRORS = {"mse": squared_error, "huber": huber_error}
+"""Errors of a student's mean actions from its teacher's, number by number, by rsl_rl's names."""

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from ...training.evaluator import Evaluator
 
 
-TAUGHT = "gkd"
-"""The agent that has a teacher."""
-
-
 class Texts(Domain):
     """Tasks of :mod:`gaitway_tasks.language`, and files of texts."""
 
@@ -35,6 +31,7 @@ class Texts(Domain):
     formats = ("huggingface",)
     watched = "chat"
     distributed = False
+    teachers = "a run folder, a folder in Hugging Face's form or a hub id"
     reward_parts = ("rollout/reward/", "reward parts")
     shows_parts = True
 
@@ -74,6 +71,9 @@ class Texts(Domain):
     def agents(self) -> Mapping[str, Algorithm]:
         return TEXTS
 
+    def teacher_of(self, config: TrainConfig) -> str:
+        return str(config.language.teacher)
+
     def learns_on_gpu(self, world: str) -> bool:
         return True
 
@@ -92,11 +92,6 @@ class Texts(Domain):
                     f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
                     "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
                 )
-        if bool(config.language.teacher) != (config.algorithm == TAUGHT):
-            raise ConfigError(
-                f"agent {config.algorithm!r} with --teacher {config.language.teacher!r}: {TAUGHT!r} learns from one, a "
-                "run folder, a folder in Hugging Face's form or a hub id; other agents do not"
-            )
         if config.processes != 1:
             raise ConfigError(f"processes={config.processes}: a language task learns in one process; use processes=1")
         if config.num_envs != 1:

@@ -41,7 +41,7 @@ TRAININGS = {
 
 
 def test_every_agent_is_tried():
-    assert TRAININGS.keys() == registry.ENVIRONMENTS.keys()
+    assert TRAININGS.keys() == {name for name, row in registry.ENVIRONMENTS.items() if not row.taught}
 
 
 @pytest.mark.parametrize("agent", TRAININGS)
@@ -72,6 +72,7 @@ def test_every_agent_trains_is_examined_and_loads(agent, tmp_path, capsys):
         (["pendulum", "--agent", "dqn"], "agent 'dqn' cannot act in Box(-2.0, 2.0, (1,), float32): use one of ppo, "),
         (["breakout", "--agent", "q-learning"], "agent 'q-learning' keeps a table and cannot index it by Box(0, 255"),
         (["breakout", "--agent", "rsl_rl"], "agent 'rsl_rl' cannot act in Discrete(4)"),
+        (["pendulum", "--agent", "distill"], "agent 'distill' learns from a robot's teacher, not in an environment"),
         (["cartpole", "--agent", "value-iteration"], "agent 'value-iteration' keeps a table"),
         (["cartpole", "--agent", "pppo"], "unknown agent 'pppo': did you mean 'ppo'?"),
         (["cartpol"], "unknown task 'cartpol': did you mean 'cartpole'?"),
@@ -87,6 +88,19 @@ def test_what_cannot_work_is_refused_before_it_starts(arguments, message, tmp_pa
     assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_random_network_distillation_is_a_setting(tmp_path):
+    """Without trust in anybody's code, and it goes on with the run."""
+    out = tmp_path / "run"
+    order = ["train", "cartpole", "--agent", "a2c", "--quiet", "--out", str(out)]
+    rnd = "agent.additions.rnd={kind: RNDConfig, weight: 0.5, weight_schedule: step, final_step: 48}"
+    assert main([*order, *ON_POLICY, *SMALL, rnd]) == 0
+    assert RunFolder.open(out).config().agent.additions["rnd"].weight == 0.5
+    assert main([*order, "--resume", "total_steps=96"]) == 0
+    rows = read_rows(out / "metrics.jsonl")
+    assert [row["learn/rnd_weight"] for row in rows] == [0.5, 0.0, 0.0]
+    assert rows[0]["learn/rnd_reward"] > 0.0 == rows[2]["learn/rnd_reward"] < rows[2]["learn/rnd_loss"]
 
 
 def test_names_of_tasks():

@@ -394,7 +394,7 @@ def test_a_student_learns_from_a_teachers_run(sft, tmp_path, capsys):
     [
         (["arithmetic", "--agent", "gkd"], r"'gkd' with --teacher ''"),
         (["arithmetic", "--agent", "grpo", "--teacher", "x"], r"'grpo' with --teacher 'x'"),
-        (["cartpole", "--teacher", "x"], r"--teacher: cartpole is no language task"),
+        (["cartpole", "--teacher", "x"], r"--teacher: cartpole is no robot's task or language task"),
         (["{prompts}", "--agent", "gkd", "--teacher", "x", "--model", "tiny", "agent.on_policy=0.5"],
          "have no 'completion'"),
         (["{prompts}", "--agent", "gkd", "--teacher", "{sft}", "--model", "tiny", "task.max_completion_tokens=32"],
