@@ -57,10 +57,11 @@ class PolicyDistillationConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (steps := self.num_steps * self.num_learning_epochs) % self.gradient_length:
+        steps = self.num_steps * self.num_learning_epochs
+        if lost := steps % self.gradient_length:
             raise UserError(
                 f"gradient_length {self.gradient_length}: num_steps {self.num_steps} times num_learning_epochs "
-                f"{self.num_learning_epochs} are {steps} steps, of which the last {steps % self.gradient_length} would be "
+                f"{self.num_learning_epochs} are {steps} steps, of which the last {lost} would be "
                 f"lost; choose a divisor of {steps}"
             )
         if self.model.estimator is not None:

@@ -140,7 +140,7 @@ def test_parameters_after_updates(recurrent, ours, theirs):
 
 def test_a_recurrent_teachers_labels_and_its_memory():
     """Within a rollout they are rsl_rl's, which forgets its teacher's memory after an update; ours goes on."""
-    peer = pair("none")[1]
+    peer = pair("none", gradient_length=STEPS)[1]
     theirs = peer.teacher = peer._raw_teacher = network("teacher", "gru")
 
     class Actor(torch.nn.Module):
