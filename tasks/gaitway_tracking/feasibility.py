@@ -6,6 +6,7 @@ carry is the share of the weight that something else would have to hold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -19,6 +20,8 @@ from .motion import Array, Motion
 THROUGH, SKATING = 0.015, 0.1
 """Depth of a foot in the floor [m], and mean speed of feet that stand [m/s], from which a motion is not that of a body.
 """
+SUNK = 0.1
+"""Depth of a foot in the floor [m] above which a file is not what it is taken for."""
 LOW = 0.02
 """Height of a sole up to which a foot stands [m]."""
 CARRIED = 0.3
@@ -42,9 +45,16 @@ class Finding:
     decides: bool = True
     """True if a motion above the limit is one that the robot cannot do."""
 
+    wrong: float = np.inf
+    """Value above which no training begins: the file is not what it is taken for."""
+
     @property
     def ok(self) -> bool:
         return self.value <= self.limit
+
+    @property
+    def refused(self) -> bool:
+        return self.value > self.wrong
 
 
 def examine(motion: Motion, robot: Robot) -> list[Finding]:
@@ -68,7 +78,7 @@ def examine(motion: Motion, robot: Robot) -> list[Finding]:
         _worst("joint speed over its limit", speed[:, known] / fastest[known], 1.0, "",
                [n for n, k in zip(names, known, strict=True) if k], fps) if known.any() else None,
         _usual("torque over its limit", np.abs(torque[held < CARRIED]) / effort, names),
-        _worst("foot in the floor", -soles, THROUGH, "m", feet_names, fps),
+        _worst("foot in the floor", -soles, THROUGH, "m", feet_names, fps, wrong=SUNK),
         Finding("mean speed of feet that stand", float(slip.sum() / max(stands.sum(), 1)), SKATING, "m/s",
                 decides=False),
         _worst("weight held by nothing", held[:, None], HELD, "", ["base"], fps, decides=False),
@@ -78,16 +88,24 @@ def examine(motion: Motion, robot: Robot) -> list[Finding]:
                 float(np.abs(motion.joint_pos[-1] - robot.default_joint_pos).max()), 0.1, "rad", decides=False),
     ]  # fmt: skip
     up = 1 - 2 * (motion.root_quat_wxyz[:, 1] ** 2 + motion.root_quat_wxyz[:, 2] ** 2)
-    findings.append(Finding("share of frames with the base upside down", float((up < 0).mean()), 0.5, "",
-                            "is the quaternion x, y, z, w?" if (up < 0).mean() > 0.5 else ""))  # fmt: skip
+    turned = float((up < 0).mean())
+    hint = "is the quaternion x, y, z, w?" if turned > 0.5 else ""
+    findings.append(Finding("share of frames with the base upside down", turned, 0.5, "", hint, wrong=0.5))
     return [finding for finding in findings if finding is not None]
 
 
 def _worst(
-    name: str, values: Array, limit: float, unit: str, columns: object, fps: float, decides: bool = True
+    name: str,
+    values: Array,
+    limit: float,
+    unit: str,
+    columns: Sequence[str],
+    fps: float,
+    decides: bool = True,
+    wrong: float = np.inf,
 ) -> Finding:
     row, column = np.unravel_index(int(values.argmax()), values.shape)
-    return Finding(name, float(values.max()), limit, unit, f"{columns[column]}, {row / fps:.2f} s", decides)  # type: ignore[index]
+    return Finding(name, float(values.max()), limit, unit, f"{columns[int(column)]}, {row / fps:.2f} s", decides, wrong)
 
 
 def _usual(name: str, values: Array, columns: tuple[str, ...]) -> Finding | None:

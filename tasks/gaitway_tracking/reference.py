@@ -12,6 +12,7 @@ import torch
 from gaitway_tasks.robots import Robot
 from torch import Tensor
 
+from .feasibility import examine
 from .generator import MOTIONS, generate
 from .kinematics import bodies_of
 from .motion import Array, Motion, MotionError, load
@@ -57,7 +58,11 @@ def motion_of(clip: str, robot: Robot, fps: float) -> Motion:
             f"motion {clip!r} is neither a file (.npz) nor one of {', '.join(MOTIONS)}: 'gaitway motion convert' and "
             "'gaitway motion retarget' write files"
         )
-    return load(clip).ordered(robot.joint_names).resampled(fps)
+    motion = load(clip).ordered(robot.joint_names).resampled(fps)
+    if faults := [finding for finding in examine(motion, robot) if finding.refused]:
+        listed = "; ".join(f"{each.name} {each.value:.2f} {each.unit}".rstrip() + f" {each.where}" for each in faults)
+        raise MotionError(f"motion {clip}: {listed}: 'gaitway motion check {clip} --robot {robot.name}' says more")
+    return motion
 
 
 _read: dict[tuple[object, ...], Reference] = {}

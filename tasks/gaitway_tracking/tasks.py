@@ -21,6 +21,7 @@ from gaitway_tasks.spec import (
     UniformNoise,
 )
 from gaitway_tasks.velocity.legged import any_of
+from gaitway_tasks.velocity.presets import FEW_CORES, as_built, stiffer
 
 from . import mdp
 from .command import MotionCommand
@@ -176,9 +177,7 @@ def few_cores(task: Task) -> Task:
         ),
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
-    from gaitway_tasks.velocity.presets import _as_built, _stiffer
-
-    drives = {name: _stiffer(law) for name, law in _as_built(robot).items()}
+    drives = {name: stiffer(law) for name, law in as_built(robot).items()}
     narrow = {"motion_body_pos": 0.25, "motion_body_ori": 0.5, "motion_body_lin_vel": 0.5}
     tracked = {
         name: replace(term, params={**term.params, "std": narrow.get(name, 1.0) * term.params["std"]})
@@ -196,8 +195,6 @@ def few_cores(task: Task) -> Task:
 
 def learner(task: Task) -> Mapping[str, Any]:
     """Settings of a training on few cores, by dotted keys."""
-    from gaitway_tasks.velocity.presets import FEW_CORES
-
     own = {"agent.symmetry": "none", "agent.model.estimator": None, "agent.model.init_std": 0.5}
     return FEW_CORES | own | {"total_steps": 4_000_000}
 

@@ -72,7 +72,7 @@ def cpu(task: Task) -> Task:
     """
     upright = is_upright(task)
     task = from_facts(task) if upright else task
-    drives = {name: _stiffer(law) for name, law in _as_built(task.robot).items()}
+    drives = {name: stiffer(law) for name, law in as_built(task.robot).items()}
     command = replace(
         UniformVelocityCommand.of(task),
         resampling_time_range=(2.5, 2.5),
@@ -167,7 +167,7 @@ def sprint(task: Task) -> Task:
     )
 
 
-def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
+def as_built(robot: Robot) -> dict[str, ActuatorLaw]:
     """The robot's drives; joints whose real drive is slower form groups of their own."""
     laws: dict[str, ActuatorLaw] = dict(robot.actuators)
     if robot.hardware is None:
@@ -189,7 +189,8 @@ def _as_built(robot: Robot) -> dict[str, ActuatorLaw]:
     return laws
 
 
-def _stiffer(law: ActuatorLaw) -> ActuatorLaw:
+def stiffer(law: ActuatorLaw) -> ActuatorLaw:
+    """``law`` of a drive that follows its target within a tenth of a second."""
     slow = law.damping > 0.1 * law.stiffness
     return replace(law, stiffness=2.0 * law.stiffness, damping=0.8 * law.damping) if slow else law
 

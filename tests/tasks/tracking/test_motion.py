@@ -12,6 +12,7 @@ from gaitway_tracking.formats import read_motion
 from gaitway_tracking.generator import MOTIONS, generate
 from gaitway_tracking.kinematics import Skeleton, bodies_of
 from gaitway_tracking.motion import Motion, MotionError, load
+from gaitway_tracking.reference import motion_of
 from gaitway_tracking.retarget import retarget
 
 GO2 = ROBOTS["go2"]
@@ -128,6 +129,18 @@ def test_quaternions_in_another_order_are_told(tmp_path):
     wrong = replace(tilted, root_quat_wxyz=np.tile([0.0, 1.0, 0.0, 0.0], (len(squat), 1)))
     found = {finding.name: finding for finding in examine(wrong, robot)}["share of frames with the base upside down"]
     assert found.value == 1.0 and found.where == "is the quaternion x, y, z, w?"
+
+
+def test_files_that_are_not_what_they_are_taken_for_are_refused_by_trainings(trot, tmp_path):
+    for name, changes, says in (
+        ("turned", {"root_quat_wxyz": np.tile([0.0, 1.0, 0.0, 0.0], (len(trot), 1))}, "base upside down 1.00 is the"),
+        ("sunk", {"root_pos": trot.root_pos - [0, 0, 0.2]}, "foot in the floor 0.20 m"),
+    ):
+        replace(trot, **changes).save(tmp_path / f"{name}.npz")
+        with pytest.raises(MotionError, match=says):
+            motion_of(str(tmp_path / f"{name}.npz"), GO2, 50.0)
+    trot.save(tmp_path / "good.npz")
+    assert len(motion_of(str(tmp_path / "good.npz"), GO2, 50.0)) == len(trot)
 
 
 def test_files_of_others_name_their_joints_or_not(trot, tmp_path):
