@@ -1,0 +1,100 @@
+"""Reaching: an arm brings its hand to poses. Values are Isaac Lab 2.3.2's ``Isaac-Reach-Franka-v0``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..actions import JointPositionAction
+from ..mdp import curriculums, events, observations, pose, rewards, terminations
+from ..robots import Preset, Robot
+from ..spec import (
+    Curriculum,
+    Event,
+    ObservationGroup,
+    ObservationTerm,
+    Reward,
+    Task,
+    Termination,
+    Timing,
+    UniformNoise,
+)
+
+ARM, HAND = "panda_joint.*", "panda_hand"
+COMMAND = {"command_name": "ee_pose"}
+AT_HAND = {**COMMAND, "body": HAND}
+LATER = 4500
+"""Control steps of a training after which smooth motion costs more: a policy learns to arrive first."""
+
+
+def reach(robot: Robot) -> Task:
+    """Task of an arm with a Panda's names of joints and hand."""
+    noise = UniformNoise(low=-0.01, high=0.01)
+    return Task(
+        name=f"reach-{robot.name}",
+        robot=robot,
+        timing=Timing(physics_dt=1.0 / 60.0, decimation=2, episode_length_s=12.0),
+        actions=JointPositionAction(joint_names=(ARM,), scale=0.5),
+        observations={
+            "policy": ObservationGroup(
+                terms={
+                    "joint_pos": ObservationTerm(func=observations.joint_pos_rel, noise=noise),
+                    "joint_vel": ObservationTerm(func=observations.joint_vel_rel, noise=noise),
+                    "pose_command": ObservationTerm(func=pose.pose_command, params=COMMAND),
+                    "actions": ObservationTerm(func=observations.last_action),
+                },
+                enable_corruption=True,
+            )
+        },
+        commands={
+            "ee_pose": pose.UniformPoseCommand(
+                body=robot.body_ids(HAND)[0],
+                pos_x=(0.35, 0.65),
+                pos_y=(-0.2, 0.2),
+                pos_z=(0.15, 0.5),
+                roll=(0.0, 0.0),
+                pitch=(math.pi, math.pi),
+                yaw=(-3.14, 3.14),
+                rest=(0.4, 0.0, 0.45, 0.0, math.pi, 3.14),
+            )
+        },
+        rewards={
+            "end_effector_position_tracking": Reward(
+                func=pose.position_command_error, weight=-0.2, params=AT_HAND
+            ),
+            "end_effector_position_tracking_fine_grained": Reward(
+                func=pose.position_command_error_tanh, weight=0.1, params={"std": 0.1, **AT_HAND}
+            ),
+            "end_effector_orientation_tracking": Reward(
+                func=pose.orientation_command_error, weight=-0.1, params=AT_HAND
+            ),
+            "action_rate": Reward(func=rewards.action_rate_l2, weight=-0.0001),
+            "joint_vel": Reward(func=rewards.joint_vel_l2, weight=-0.0001),
+        },
+        terminations={"time_out": Termination(func=terminations.time_out, time_out=True)},
+        events={
+            "reset_robot_joints": Event(
+                func=events.reset_joints_by_scale, mode="reset", params={"position_range": (0.5, 1.5)}
+            )
+        },
+        curriculum={
+            name: Curriculum(
+                func=curriculums.modify_reward_weight,
+                params={"term_name": name, "weight": weight, "num_steps": LATER},
+            )
+            for name, weight in (("action_rate", -0.005), ("joint_vel", -0.001))
+        },
+    )
+
+
+def cpu(task: Task) -> Task:
+    return task
+
+
+def on_few_cores(task: Task) -> Mapping[str, Any]:
+    return {"num_envs": 256, "total_steps": 10_000_000}
+
+
+CPU = Preset(change=cpu, settings=on_few_cores)
