@@ -37,11 +37,18 @@ def cfg_name(task_name: str) -> str:
 
 
 def names(release: str) -> list[str]:
-    """Names of the tasks that a release of Isaac Lab gets; ``velocity-flat-go2-isaaclab3`` is one with the preset."""
-    from gaitway_tasks.registry import presets, task_names
+    """Names of the tasks that a release of Isaac Lab gets; ``velocity-flat-go2-isaaclab3`` is one with the preset.
 
-    own = [f"{task}-{PRESET}" for task in task_names() if release != "2.3" and PRESET in presets(task)]
-    return [*task_names(), *own]
+    Robots with a fixed base have none here.
+    """
+    from gaitway_tasks.registry import presets, task_names
+    from gaitway_tasks.robots import DESCRIPTIONS
+
+    fixed = [each for each in DESCRIPTIONS.values() if each.robot.fixed_base]
+    refused = {name.format(robot=each.robot.name) for each in fixed for name in each.tasks}
+    tasks = [task for task in task_names() if task not in refused]
+    own = [f"{task}-{PRESET}" for task in tasks if release != "2.3" and PRESET in presets(task)]
+    return [*tasks, *own]
 
 
 def named(name: str) -> Task:

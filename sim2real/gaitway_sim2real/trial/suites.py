@@ -13,6 +13,8 @@ from .suite import Suite
 
 SUITES = {VELOCITY: "gaitway_velocity.suite:SUITE"}
 """Suites by the operator that gives a policy its commands."""
+OWN = ("gaitway_reach.suite:SUITE",)
+"""Suites of our families that a command names; they need no trust."""
 EARLIER = VELOCITY
 """Operator of the policies of verdicts that do not describe their metrics."""
 
@@ -33,19 +35,24 @@ def suite_of(contract: Contract) -> Suite:
             f"{contract.task} follows {', '.join(contract.command_names)}, and no suite judges it: give its command a "
             "suite, Command.suite = 'module:SUITE' (docs/your_task.md), and export it again"
         )
-    require_trust(contract.suite.partition(":")[0], CONTRACT_FILE)
+    if contract.suite not in OWN:
+        require_trust(contract.suite.partition(":")[0], CONTRACT_FILE)
     return suite_named(contract.suite)
 
 
 def suite_named(path: str) -> Suite:
-    """The suite at ``module:OBJECT``, of a module that the user named."""
-    return _checked(object_named(path), path)
+    """The suite at ``module:OBJECT``, one of ours or of a module that the user named."""
+    return _imported(path) if path in OWN else _checked(object_named(path), path)
 
 
 def suite_for(operator: str) -> Suite:
     """The suite of one of our families."""
-    module, _, name = SUITES[operator].partition(":")
-    return _checked(getattr(import_module(module), name), SUITES[operator])
+    return _imported(SUITES[operator])
+
+
+def _imported(path: str) -> Suite:
+    module, _, name = path.partition(":")
+    return _checked(getattr(import_module(module), name), path)
 
 
 def _checked(found: Any, name: str) -> Suite:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..actions import JointPositionAction
+from ..actions import JointPositionAction, joint_positions
 from ..mdp import curriculums, events, observations, pose, rewards, terminations
 from ..robots import Preset, Robot
 from ..spec import (
@@ -57,7 +56,7 @@ def reach(robot: Robot) -> Task:
                 roll=(0.0, 0.0),
                 pitch=(math.pi, math.pi),
                 yaw=(-3.14, 3.14),
-                rest=(0.4, 0.0, 0.45, 0.0, math.pi, 3.14),
+                rest=(0.4, 0.0, 0.45, 0.0, math.pi, -3.14),
             )
         },
         rewards={
@@ -90,11 +89,50 @@ def reach(robot: Robot) -> Task:
 
 
 def cpu(task: Task) -> Task:
-    return task
+    """Values that make ``task`` learnable in minutes on a few CPU cores; the goal of the task stays the same."""
+    command = replace(task.commands["ee_pose"], yaw=(0.785 - 2.0 * math.pi, 0.785), ramp=True)
+    weights = {"end_effector_orientation_tracking": -0.2, "action_rate": -0.001, "joint_vel": -0.0005}
+    added = {
+        "position_fine": Reward(func=pose.position_command_error_tanh, weight=0.2, params={"std": 0.02, **AT_HAND}),
+        "orientation_fine": Reward(
+            func=pose.orientation_command_error_tanh, weight=0.1, params={"std": 0.1, **AT_HAND}
+        ),
+    }
+    varied = {
+        "hand_mass": Event(
+            func=events.scale_rigid_body_mass, mode="startup", params={"scale_range": (1.0, 2.4), "body": HAND}
+        ),
+        "motor_strength": Event(
+            func=events.randomize_motor_strength, mode="startup", params={"strength_range": (0.9, 1.1)}
+        ),
+        "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
+    }
+    return task.replace(
+        actions=replace(joint_positions(task), scale={"panda_joint[1-6]": 0.5, "panda_joint7": 1.0}),
+        commands={"ee_pose": command},
+        rewards={**{k: replace(r, weight=weights.get(k, r.weight)) for k, r in task.rewards.items()}, **added},
+        events={**task.events, **varied},
+        curriculum={},
+    )
 
 
-def on_few_cores(task: Task) -> Mapping[str, Any]:
-    return {"num_envs": 256, "total_steps": 10_000_000}
+FEW_CORES: dict[str, Any] = {
+    "num_envs": 256,
+    "total_steps": 8_000_000,
+    "agent.num_steps": 16,
+    "agent.gamma": 0.98,
+    "agent.learning_rate_final": 1e-4,
+    "agent.anneal": "exponential",
+    "agent.average_steps": 250_000,
+    "agent.model.init_std": 0.5,
+    "agent.optimizer.epochs": 4,
+    "agent.optimizer.minibatches": 2,
+    "agent.optimizer.entropy_coefficient": 0.003,
+    "agent.optimizer.learning_rate": 1.5e-3,
+    "agent.optimizer.schedule": "constant",
+    "agent.optimizer.max_kl": 0.12,
+    "agent.optimizer.workers": 2,
+}
 
 
-CPU = Preset(change=cpu, settings=on_few_cores)
+CPU = Preset(change=cpu, settings=lambda task: FEW_CORES)
