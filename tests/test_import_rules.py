@@ -130,7 +130,7 @@ LIBRARIES = {
 MAY = {
     "gaitway_tasks": {
         "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",), "robots/check.py": ("mujoco",),
-        "robots/anatomy.py": ("mujoco",),
+        "robots/anatomy.py": ("mujoco",), "robots/arms.py": ("mujoco",),
         "robots/source.py": ("mujoco",),
         "ground.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),

@@ -6,15 +6,17 @@ six numbers: x, y, z [m] and roll, pitch, yaw [rad], rotations about the fixed a
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ..commands import Command, CommandSampler
-from ..math import quat_apply, quat_error_magnitude, quat_from_euler_xyz, quat_mul
+from ..math import quat_apply, quat_conjugate, quat_error_magnitude, quat_from_euler_xyz, quat_mul
 from ..passes import once
 from ..signals import reads
 from ..world import RobotState, World
@@ -90,6 +92,49 @@ def _distance(told: Tensor, robot: RobotState, body: int) -> Tensor:
 def _angle(told: Tensor, robot: RobotState, body: int) -> Tensor:
     wanted = quat_mul(robot.root_quat_wxyz, quat_from_euler_xyz(*told[:, 3:].unbind(1)))
     return quat_error_magnitude(robot.body_quat_wxyz[:, body], wanted)
+
+
+@functools.cache
+def _links(mjcf: Path, joints: tuple[str, ...], base: str, body: str, device: torch.device) -> tuple[Tensor, ...]:
+    """Bodies after ``base`` up to ``body``: places (L, 3), joints (L,), half of one or nothing of each angle (L,), and
+    quaternions at cosine and sine of that (L, 4)."""
+    from ..robots.arms import chain
+
+    links = chain(mjcf, joints, base, body)
+    place, quat, axis = (torch.tensor([getattr(link, name) for link in links]) for name in ("pos", "quat", "axis"))
+    joint, moves = torch.tensor([link.joint for link in links]), axis.any(1).float()
+    turned = quat_mul(quat, torch.cat((torch.zeros(len(links), 1), axis), 1))
+    return tuple(values.to(device) for values in (place, joint, 0.5 * moves, quat, turned))
+
+
+@once
+def _measured_pose(world: World, body: str) -> tuple[Tensor, Tensor]:
+    """Place [m] (N, 3) and quaternion (N, 4) of ``body`` in the base's frame, by the encoders.
+
+    The quaternion keeps its sign: it tells by how many turns a joint is wound up.
+    """
+    spec = world.spec
+    places, joints, share, quats, turned = _links(spec.mjcf, spec.joint_names, spec.base_name, body, world.device)
+    half = share * world.robot.joint_pos.index_select(1, joints)
+    local = half.cos()[..., None] * quats + half.sin()[..., None] * turned  # (N, L, 4)
+    place, quat = places[0].expand(len(half), 3), local[:, 0]
+    for link in range(1, len(places)):
+        place = place + quat_apply(quat, places[link].expand(len(half), 3))
+        quat = quat_mul(quat, local[:, link])
+    return place, quat
+
+
+@reads("joint_pos", "command")
+def measured_position_error(world: World, command_name: str, body: str) -> Tensor:
+    """Way from where the encoders say that ``body`` is to its place, in the base's frame [m], (N, 3)."""
+    return world.command(command_name)[:, :3] - _measured_pose(world, body)[0]
+
+
+@reads("joint_pos", "command")
+def measured_orientation_error(world: World, command_name: str, body: str) -> Tensor:
+    """Rotation from how the encoders say that ``body`` is turned to how it is told to be, w, x, y, z, (N, 4)."""
+    told = quat_from_euler_xyz(*world.command(command_name)[:, 3:].unbind(1))
+    return quat_mul(told, quat_conjugate(_measured_pose(world, body)[1]))
 
 
 @reads("command")
