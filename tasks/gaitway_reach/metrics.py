@@ -96,7 +96,7 @@ def _float(values: np.ndarray) -> np.ndarray:
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / np.linalg.norm(vector, axis=-1, keepdims=True)
+    return vector / np.maximum(np.linalg.norm(vector, axis=-1, keepdims=True), 1e-9)
 
 
 METRICS = (

@@ -109,7 +109,7 @@ def joint_positions(task: Any) -> JointPositionAction:
 
 def of_joints(action: Tensor, acting: Tensor, joints: int) -> Tensor:
     """``action`` (N, A) as a number of each of all ``joints``, 0 for those that are not ``acting`` (A,), (N, J)."""
-    return action.new_zeros(len(action), joints).index_copy(1, acting, action)
+    return action.new_zeros(action.shape[0], joints).index_copy(1, acting, action)
 
 
 def joint_targets(action: Tensor, scale: Tensor, offset: Tensor, limits: Sequence[Tensor] | None) -> Tensor:

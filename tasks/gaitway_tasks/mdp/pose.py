@@ -78,10 +78,13 @@ class PoseCommandGenerator(CommandSampler):
 
     def step(self, dt: float, due: Tensor | None = None) -> None:
         super().step(dt, due)
-        rest, most = indices.row(self.rest, self.command.device), dt * indices.row(self.most, self.command.device)
-        begins = (self.world.episode_step == 0)[:, None]
-        self.command.copy_(torch.where(begins, rest, self.command))
+        most = dt * indices.row(self.most, self.command.device)
         self.command += (self.asked - self.command).clamp(-most, most)
+
+    def follow(self) -> None:
+        """Begin episodes at rest."""
+        begins = (self.world.episode_step == 0)[:, None]
+        self.command.copy_(torch.where(begins, indices.row(self.rest, self.command.device), self.command))
 
 
 def _distance(told: Tensor, robot: RobotState, body: int) -> Tensor:
@@ -117,9 +120,10 @@ def _measured_pose(world: World, body: str) -> tuple[Tensor, Tensor]:
     places, joints, share, quats, turned = _links(spec.mjcf, spec.joint_names, spec.base_name, body, world.device)
     half = share * world.robot.joint_pos.index_select(1, joints)
     local = half.cos()[..., None] * quats + half.sin()[..., None] * turned  # (N, L, 4)
-    place, quat = places[0].expand(len(half), 3), local[:, 0]
+    rows = half.shape[0]  # not len(), which fixes the batch size of an exported graph
+    place, quat = places[0].expand(rows, 3), local[:, 0]
     for link in range(1, len(places)):
-        place = place + quat_apply(quat, places[link].expand(len(half), 3))
+        place = place + quat_apply(quat, places[link].expand(rows, 3))
         quat = quat_mul(quat, local[:, link])
     return place, quat
 
