@@ -27,6 +27,7 @@ ALLOWED = {
     "gaitway_onboard": {"gaitway_files"},
     "gaitway_sim2real": {"gaitway_files", "gaitway_tasks", "gaitway_onboard"},
     "gaitway_velocity": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
+    "gaitway_reach": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
     "gaitway": {
         "gaitway_files",
@@ -35,6 +36,7 @@ ALLOWED = {
         "gaitway_onboard",
         "gaitway_sim2real",
         "gaitway_velocity",
+        "gaitway_reach",
         *EXTENSIONS,
     },
 }

@@ -52,8 +52,8 @@ class FirstGuess:
 def fit(policy: ActorCritic, guess: FirstGuess) -> float:
     """Fit the mean action of ``policy``; returns the root mean square of what is missing.
 
-    All observations but those of ``guess`` are drawn from a normal distribution in the units in which the actor reads them.
-    Every process of a training does the same.
+    All observations but those of ``guess`` are drawn from a normal distribution in the units in which the actor reads
+    them, unless the guess stands alone. Every process of a training does the same.
     """
     (part,) = policy.actor_encoder.parts.values()
     assert isinstance(part, Vector)

@@ -289,7 +289,8 @@ class Robots(Environments):
             )
         if config.against:
             yield f"cases that are among the disturbances and must be survived: {len(config.against)}"
-        if config.preset and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
+        walks = not config.task.robot.fixed_base
+        if config.preset and walks and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
             yield f"{config.task.robot.name} has no mirrors: each direction is learnt from steps in it alone"
         try:
             check_exported(*steering(config.task))

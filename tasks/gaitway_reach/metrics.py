@@ -103,8 +103,8 @@ METRICS = (
     Metric(
         "reached",
         "Poses reached",
-        about=f"Share of robots whose hand was within {100 * NEAR:g} cm and {TURNED:g} rad of each pose, from {TIME:g} s "
-        "after it was told until the next one.",
+        about=f"Share of robots whose hand was within {100 * NEAR:g} cm and {TURNED:g} rad of each pose, from "
+        f"{TIME:g} s after it was told until the next one.",
         percent=True,
         measure=reached,
         kind="share",

@@ -55,7 +55,9 @@ def test_a_model_has_the_notice_of_every_source_that_it_names(robot):
 @robots
 def test_model_has_the_robots_joints_limits_and_bodies(robot, models):
     model = models[robot.name]
-    assert {model.joint(i).name for i in range(model.njnt)} == {*robot.joint_names} | (set() if robot.fixed_base else {"root"})
+    assert {model.joint(i).name for i in range(model.njnt)} == {*robot.joint_names} | (
+        set() if robot.fixed_base else {"root"}
+    )
     assert {model.body(i).name for i in range(1, model.nbody)} == set(robot.body_names)
     for name, limits in zip(robot.joint_names, robot.joint_limits, strict=True):
         np.testing.assert_allclose(model.joint(name).range, limits, atol=1e-5, err_msg=name)

@@ -62,7 +62,9 @@ class modify_reward_weight(StatefulTerm):
         """Steps of each episode at the last restart of any."""
         self.params, self.step_dt = term.params, world.step_dt
         if (name := term.params["term_name"]) not in world.reward_weights:
-            raise UserError(f"modify_reward_weight: no reward {name!r} with a weight; {', '.join(world.reward_weights)}")
+            raise UserError(
+                f"modify_reward_weight: no reward {name!r} with a weight; {', '.join(world.reward_weights)}"
+            )
         self.weight = world.reward_weights[name]
 
     def __call__(self, world: World, env_ids: Tensor, term_name: str, weight: float, num_steps: int) -> Tensor:

@@ -63,9 +63,7 @@ def reach(robot: Robot) -> Task:
             )
         },
         rewards={
-            "end_effector_position_tracking": Reward(
-                func=pose.position_command_error, weight=-0.2, params=AT_HAND
-            ),
+            "end_effector_position_tracking": Reward(func=pose.position_command_error, weight=-0.2, params=AT_HAND),
             "end_effector_position_tracking_fine_grained": Reward(
                 func=pose.position_command_error_tanh, weight=0.1, params={"std": 0.1, **AT_HAND}
             ),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from . import mjcf
 from .anatomy import _model
 
+
 @dataclass(frozen=True)
 class Link:
     """A body of a chain: its frame in that of the body before it, and the joint that turns it."""
@@ -44,9 +45,7 @@ def chain(path: Path, joint_names: tuple[str, ...], base: str, body: str) -> lis
             if model.body_jntnum[at] > 1 or not hinge or name not in joint_names:
                 raise mjcf.ModelError(f"{path}: joint {name!r} is on the way to {body}, and no hinge at its origin")
             joint, axis = joint_names.index(name), tuple(model.jnt_axis[own].tolist())
-        found.append(
-            Link(tuple(model.body_pos[at].tolist()), tuple(model.body_quat[at].tolist()), joint, axis)
-        )
+        found.append(Link(tuple(model.body_pos[at].tolist()), tuple(model.body_quat[at].tolist()), joint, axis))
         at = model.body_parentid[at]
     return found[::-1]
 

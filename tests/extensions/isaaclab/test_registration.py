@@ -70,9 +70,7 @@ def test_beside_2_3_tasks_have_its_names_and_variants_for_watching(monkeypatch):
     monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
     monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
     gaitway_isaaclab.register()
-    assert set(gymnasium.registry) == {
-        env_id(name, play, release="2.3") for name in WALKING for play in (False, True)
-    }
+    assert set(gymnasium.registry) == {env_id(name, play, release="2.3") for name in WALKING for play in (False, True)}
     watch = gymnasium.registry[env_id(FLAT, True, release="2.3")]
     assert watch.kwargs["env_cfg_entry_point"].endswith("VelocityFlatAnymalCEnvCfg_PLAY")
 

@@ -8,9 +8,7 @@ from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.symmetry import mirror_group
 
 FLAT = [name for name in task_names() if "-flat-" in name and not name.endswith("-blind")]
-MIRRORED = [
-    name for name in task_names() if name not in ("velocity-rough-h1", "velocity-rough-g1", "reach-franka")
-]
+MIRRORED = [name for name in task_names() if name not in ("velocity-rough-h1", "velocity-rough-g1", "reach-franka")]
 """The scanners of the others hang from their torso, which MuJoCo's world refuses; the arm has no mirror."""
 
 

@@ -100,7 +100,7 @@ def test_dry_friction_is_of_the_arm_s_joints(bundle):
     JointFriction(2.0).start(world, np.random.default_rng(0))
     friction = world.batch.expand("dof_frictionloss")[:, world.plant.joint_dof]
     assert (friction[:, 7:] == 0.0).all() and np.ptp(friction[:, :7], axis=0).min() > 0.2
-    assert 0.0 <= friction.min() and friction.max() <= 2.0
+    assert friction.min() >= 0.0 and friction.max() <= 2.0
 
 
 def test_noise_of_encoders(bundle):
