@@ -7,12 +7,8 @@ are in radians; the fingers' positions are in metres, and their gains in N/m and
 
 from pathlib import Path
 
-from ..description import IsaacLabRobot, RobotDescription, RobotTask
+from ..description import IsaacLabRobot, Learner, RobotDescription, RobotTask
 from ..robot import Robot, drive
-
-ARM, FINGERS = "panda_joint[1-7]", "panda_finger_joint[12]"
-VELOCITY_LIMITS = (2.175,) * 4 + (2.61,) * 3
-"""Largest speeds of the arm's joints [rad/s], Franka's."""
 
 FRANKA = Robot(
     name="franka",
@@ -29,7 +25,7 @@ FRANKA = Robot(
     actuators={
         "panda_shoulder": drive(80.0, 4.0, 87.0, "panda_joint[1-4]"),
         "panda_forearm": drive(80.0, 4.0, 12.0, "panda_joint[5-7]"),
-        "panda_hand": drive(2000.0, 100.0, 200.0, FINGERS),
+        "panda_hand": drive(2000.0, 100.0, 200.0, "panda_finger_joint[12]"),
     },
     mjcf=Path(__file__).with_name("franka.xml"),
 )  # fmt: skip
@@ -44,6 +40,7 @@ DESCRIPTION = RobotDescription(
             presets={"cpu": "gaitway_tasks.reach:CPU"},
         )
     },
+    flat_learner=Learner(max_iterations=1000, hidden_dims=(64, 64), entropy_coef=0.001),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.franka:FRANKA_PANDA_CFG"),
     order=3,
 )
