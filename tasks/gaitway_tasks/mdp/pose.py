@@ -43,7 +43,7 @@ class UniformPoseCommand(Command):
     pitch: Range = (0.0, 0.0)
     yaw: Range = (-math.pi, math.pi)
     rest: tuple[float, ...]
-    acceleration: tuple[float, ...] = (0.25, 0.25, 0.25, 1.5, 1.5, 1.5)
+    acceleration: tuple[float, ...] = (0.25, 0.25, 0.25, 1.4, 1.4, 1.4)
     ramp: bool = False
     units: ClassVar[tuple[str, ...]] = ("m", "m", "m", "rad", "rad", "rad")
     suite: ClassVar[str] = "gaitway_reach.suite:SUITE"

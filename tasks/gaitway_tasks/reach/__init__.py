@@ -103,8 +103,10 @@ def cpu(task: Task) -> Task:
     - The last joint moves by twice as much as the others per unit of action, since it turns by as much.
     - The hand carries up to 0.6 kg, drives are up to 6 % off, and targets arrive up to 20 ms late.
     """
-    command = replace(task.commands["ee_pose"], yaw=(-1.5 * math.pi, 0.0), ramp=True)
-    weights = {"end_effector_orientation_tracking": -0.2, "action_rate": -0.001, "joint_vel": -0.0005}
+    command = task.commands["ee_pose"]
+    assert isinstance(command, pose.UniformPoseCommand)
+    command = replace(command, yaw=(-1.5 * math.pi, 0.0), ramp=True)
+    weights = {"end_effector_orientation_tracking": -0.2, "action_rate": -0.001, "joint_vel": -0.001}
     added = {
         "position_fine": Reward(func=pose.position_command_error_tanh, weight=0.2, params={"std": 0.02, **AT_HAND}),
         "orientation_fine": Reward(
@@ -143,6 +145,7 @@ def cpu(task: Task) -> Task:
 FEW_CORES: dict[str, Any] = {
     "num_envs": 512,
     "total_steps": 3_000_000,
+    "examination_interval": 250_000,
     "agent.first_guess": True,
     "agent.num_steps": 24,
     "agent.gamma": 0.98,

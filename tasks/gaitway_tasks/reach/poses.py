@@ -13,7 +13,7 @@ from ..layout import width
 from ..math import quat_apply, quat_conjugate, quat_from_euler_xyz, quat_mul
 from ..mdp import observations, pose
 from ..robots.arms import Link, chain, loads
-from ..spec import Task
+from ..spec import Task, Term
 
 FIT = 2000
 """Gradient steps by which a policy learns the actions."""
@@ -69,7 +69,7 @@ def poses_held(task: Task) -> tuple[tuple[int, ...], Tensor, Tensor]:
     off, moves = (s * torch.randn(again(angles).shape, generator=random, dtype=torch.float64) for s in (OFF, MOVES))
     pushed = again(torque) - again(stiff - stiffness) * off - again(damped - damping) * moves
     actions = ((again(angles) + pushed / stiffness - offset) / scale)[:, list(action.acting(robot))]
-    seen = {
+    seen: dict[Term, Tensor] = {
         observations.joint_pos_rel: again(angles) + off - default,
         observations.joint_vel_rel: moves,
         pose.pose_command: again(torch.cat((told[:, :3], quat_from_euler_xyz(*told[:, 3:].unbind(1))), 1)),
