@@ -16,7 +16,7 @@ BODIES = (BASE, HAND, *FINGERS)
 PERIOD = 5.0
 """Time for which a pose is held [s]."""
 TIME = 4.0
-"""Time in which a pose is to be reached [s]: the command of an exported policy turns by 1.4 rad/s, at most 3.4 s long."""
+"""Time in which a pose is to be reached [s]; the ramp of an exported policy's command is at most 3.6 s long."""
 NEAR, TURNED = 0.02, 0.2
 """Distance [m] and angle [rad] at which a pose counts as reached: half the opening of the hand each side of an object
 of 4 cm, and what turns its fingertips by less than a centimetre."""

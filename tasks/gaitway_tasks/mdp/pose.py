@@ -43,7 +43,7 @@ class UniformPoseCommand(Command):
     pitch: Range = (0.0, 0.0)
     yaw: Range = (-math.pi, math.pi)
     rest: tuple[float, ...]
-    acceleration: tuple[float, ...] = (0.25, 0.25, 0.25, 1.4, 1.4, 1.4)
+    acceleration: tuple[float, ...] = (0.25, 0.25, 0.25, 1.3, 1.3, 1.3)
     ramp: bool = False
     units: ClassVar[tuple[str, ...]] = ("m", "m", "m", "rad", "rad", "rad")
     suite: ClassVar[str] = "gaitway_reach.suite:SUITE"
@@ -186,3 +186,12 @@ def orientation_command_error_tanh(world: World, std: float, command_name: str, 
     Gaitway's: beside the plain angle, it pays for the last tenth of a radian.
     """
     return 1.0 - torch.tanh(_orientation_error(world, command_name, body) / std)
+
+
+def joint_speed_excess(world: World, limit: float, joints: str) -> Tensor:
+    """Sum over ``joints`` of how much faster they are than ``limit`` [rad/s].
+
+    Gaitway's: an arm stops at a joint that is too fast, and a cost of squared speeds spreads over slow ones.
+    """
+    speed = indices.of_joints(world, world.robot.joint_vel, joints).abs()
+    return (speed - limit).clamp(min=0.0).sum(1)

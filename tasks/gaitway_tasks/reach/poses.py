@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 from ..actions import joint_positions
 from ..layout import width
 from ..math import quat_apply, quat_conjugate, quat_from_euler_xyz, quat_mul
-from ..mdp import observations, pose
+from ..mdp import events, observations, pose
 from ..robots.arms import Link, chain, loads
 from ..spec import Task, Term
 
@@ -31,7 +32,7 @@ WIDTHS = {
     pose.pose_command: 7, pose.measured_position_error: 3, pose.measured_orientation_error: 4,
 }  # fmt: skip
 """Numbers of the terms about poses."""
-QUICK, DAMPED = 8.0, 0.3
+QUICK, DAMPED = 9.0, 0.3
 """Natural frequency [rad/s] and damping ratio that the actions give a joint whose drive is softer: at 30 actions a
 second, a quicker one would swing."""
 
@@ -39,9 +40,9 @@ second, a quicker one would swing."""
 def poses_held(task: Task) -> tuple[tuple[int, ...], Tensor, Tensor]:
     """Columns of the observation ``policy`` that tell pose, angles and speeds, values (S, C), and actions (S, A).
 
-    A joint's target is beyond the angle that brings the hand to its pose: by what holds it against gravity, and by what
-    takes it there. From the middle of the ranges to each pose the arm moves as little as it can, so that near poses
-    have near actions. Raises :class:`UserError` for a task whose policy does not observe all this.
+    A joint's target is beyond the angle that brings the hand to its pose: by what holds it against gravity with a mean
+    load, and by what takes it there. From the middle of the ranges to each pose the arm moves as little as it can, so
+    that near poses have near actions. Raises :class:`UserError` for a task whose policy does not observe all this.
     """
     group, robot, action = task.observations["policy"], task.robot, joint_positions(task)
     read = {term.func: name for name, term in group.terms.items()}
@@ -59,7 +60,7 @@ def poses_held(task: Task) -> tuple[tuple[int, ...], Tensor, Tensor]:
     limits, middle = torch.tensor(robot.joint_limits, dtype=torch.float64), (low + high)[None] / 2.0
     rest = _solve(links, default[None], limits, middle, middle).expand(POSES, -1)
     angles = _solve(links, rest, limits, middle.expand(POSES, -1), told)
-    torque, inertia = (torch.from_numpy(v) for v in loads(robot.mjcf, robot.joint_names, angles.numpy()))
+    torque, inertia = (torch.from_numpy(v) for v in loads(robot.mjcf, robot.joint_names, angles.numpy(), _masses(task)))
     stiff = torch.maximum(inertia * QUICK**2, stiffness)
     damped = torch.maximum(2.0 * DAMPED * (stiff * inertia).sqrt(), damping)
 
@@ -89,6 +90,12 @@ def _numbers(task: Task) -> tuple[Any, ...]:
         action.scales(robot), action.offsets(robot),
     )  # fmt: skip
     return (*(torch.tensor(row, dtype=torch.float64) for row in rows), torch.Generator().manual_seed(0))
+
+
+def _masses(task: Task) -> dict[str, float]:
+    """Mean factors on the masses of bodies that the task's events draw, by the names of bodies."""
+    drawn = [event.params for event in task.events.values() if event.func is events.scale_rigid_body_mass]
+    return {params.get("body") or task.robot.base_name: math.sqrt(math.prod(params["scale_range"])) for params in drawn}
 
 
 def _columns(task: Task) -> dict[str, range]:

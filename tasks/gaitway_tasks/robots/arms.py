@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import mujoco
 import numpy as np
@@ -51,14 +54,19 @@ def chain(path: Path, joint_names: tuple[str, ...], base: str, body: str) -> lis
 
 
 def loads(
-    path: Path, joint_names: tuple[str, ...], angles: NDArray[np.float64]
+    path: Path,
+    joint_names: tuple[str, ...],
+    angles: NDArray[np.float64],
+    scaled: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Torque that holds each joint of the model at ``path`` against gravity [N m], and its inertia [kg m^2], (S, J).
 
     ``angles`` are (S, J) [rad], in the order of ``joint_names``; the inertia is that of all that a joint moves, its
-    rotor included, while the others stand still.
+    rotor included, while the others stand still. ``scaled`` are factors on the masses of bodies, by name.
     """
-    model = _model(path)
+    model = copy.copy(_model(path))
+    for body, factor in scaled.items():
+        model.body_mass[model.body(body).id] *= factor
     data, mass = mujoco.MjData(model), np.zeros((model.nv, model.nv))
     places = [model.joint(name).qposadr[0] for name in joint_names]
     dofs = [model.joint(name).dofadr[0] for name in joint_names]

@@ -123,8 +123,9 @@ def test_commands_of_training_ramp_from_rest_as_an_exported_policy_s(env):
     for _ in range(130):
         env.step(torch.zeros(16, 7))
         now = sampler.command.clone()
-        assert ((now - before).abs() <= most + 1e-5).all() and not torch.equal(now, before)
+        assert ((now - before).abs() <= most + 1e-5).all()
         before = now
+    assert ((before - rest).abs() > 10.0 * most).any(0)[[0, 1, 2, 5]].all()
     low, high = torch.tensor(list(command.ranges().values())).T
     assert (sampler.asked >= low - 1e-5).all() and (sampler.asked <= high + 1e-5).all()
 
@@ -168,6 +169,14 @@ def test_rewards_cost_more_later():
     with pytest.raises(UserError, match=r"no reward 'joint_velocity' with a weight; .*joint_vel"):
         wrong = replace(soon, params={**soon.params, "term_name": "joint_velocity"})
         make_env(task.replace(curriculum={"joint_vel": wrong}), 1, num_threads=1)
+
+
+def test_speed_beyond_a_limit(world):
+    world.robot.joint_vel = torch.zeros(N, 9)
+    world.robot.joint_vel[0, :3] = torch.tensor([2.0, -3.0, 1.0])
+    world.robot.joint_vel[1, 8] = 5.0  # a finger
+    found = pose.joint_speed_excess(world, 1.5, "panda_joint.*")
+    assert found[:2].tolist() == [2.0, 0.0] and not found[2:].any()
 
 
 def test_joints_that_do_not_act_hold_their_offset():
