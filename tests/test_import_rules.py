@@ -28,6 +28,7 @@ ALLOWED = {
     "gaitway_sim2real": {"gaitway_files", "gaitway_tasks", "gaitway_onboard"},
     "gaitway_velocity": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     "gaitway_tracking": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
+    "gaitway_reach": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
     "gaitway": {
         "gaitway_files",
@@ -37,6 +38,7 @@ ALLOWED = {
         "gaitway_sim2real",
         "gaitway_velocity",
         "gaitway_tracking",
+        "gaitway_reach",
         *EXTENSIONS,
     },
 }
@@ -132,7 +134,7 @@ LIBRARIES = {
 MAY = {
     "gaitway_tasks": {
         "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",), "robots/check.py": ("mujoco",),
-        "robots/anatomy.py": ("mujoco",),
+        "robots/anatomy.py": ("mujoco",), "robots/arms.py": ("mujoco",),
         "robots/source.py": ("mujoco",),
         "ground.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),

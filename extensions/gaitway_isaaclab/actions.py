@@ -147,6 +147,8 @@ def action_delay(task: Task) -> tuple[float, float] | None:
 def action_cfg(task: Task) -> Any:
     """``JointPositionActionCfg`` over all joints in the robot's order, for any joint order of the simulator."""
     action, delay = joint_positions(task), action_delay(task)
+    if action.num(task.robot) != task.robot.num_joints:
+        raise IsaacLabError(f"{task.name}: some joints do not act, and in Isaac Lab all must: train it in MuJoCo")
     settings: dict[str, Any] = {
         "asset_name": "robot",
         "joint_names": list(task.robot.joint_names),

@@ -39,9 +39,13 @@ def cfg_name(task_name: str) -> str:
 def names(release: str) -> list[str]:
     """Names of the tasks that a release of Isaac Lab gets; ``velocity-flat-go2-isaaclab3`` is one with the preset."""
     from gaitway_tasks.registry import presets, task_names
+    from gaitway_tasks.robots import DESCRIPTIONS
 
-    own = [f"{task}-{PRESET}" for task in task_names() if release != "2.3" and PRESET in presets(task)]
-    return [*task_names(), *own]
+    rows = ((each.robot.name, name, row) for each in DESCRIPTIONS.values() for name, row in each.tasks.items())
+    lacks = {name.format(robot=robot) for robot, name, row in rows if not row.isaaclab}
+    tasks = [task for task in task_names() if task not in lacks]
+    own = [f"{task}-{PRESET}" for task in tasks if release != "2.3" and PRESET in presets(task)]
+    return [*tasks, *own]
 
 
 def named(name: str) -> Task:

@@ -142,6 +142,7 @@ class IsaacLabWorld:
         self.step_dt = env.step_dt
         self.growth: Tensor | None = None
         self.style: Tensor | None = None
+        self.reward_weights: dict[str, Tensor] = {}
         self.contact_time_tolerance = 0.5 * env.physics_dt if is_3() else 1e-8
         self.default_joint_pos = torch.tensor(robot.default_joint_pos, device=self.device)
         limits = tensor(articulation.data.soft_joint_pos_limits)[0]

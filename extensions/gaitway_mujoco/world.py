@@ -73,6 +73,7 @@ class MujocoWorld:
         self.commands: dict[str, Any] = {}
         self.growth: Tensor | None = None
         self.style: Tensor | None = None
+        self.reward_weights: dict[str, Tensor] = {}
         self._stiffness = torch.ones(num_envs, joints)
         self._damping = torch.ones(num_envs, joints)
         self._strength = torch.ones(num_envs, joints)

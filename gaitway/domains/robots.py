@@ -172,9 +172,14 @@ class Robots(Environments):
 
     def first_guess(self, config: TrainConfig) -> FirstGuess:
         from gaitway_agents.first_guess import FirstGuess
+        from gaitway_tasks.mdp.pose import UniformPoseCommand
+        from gaitway_tasks.reach.poses import FIT, poses_held
         from gaitway_tasks.velocity.steps import steps_by_the_clock
 
         try:
+            if any(isinstance(command, UniformPoseCommand) for command in config.task.commands.values()):
+                columns, poses, actions = poses_held(config.task)
+                return FirstGuess(columns, actions, poses, alone=True, steps=FIT)
             return FirstGuess(*steps_by_the_clock(config.task))
         except UserError as error:
             raise ConfigError(f"agent.first_guess: {error}; use agent.first_guess=false") from None
@@ -301,7 +306,8 @@ class Robots(Environments):
             )
         if config.against:
             yield f"cases that are among the disturbances and must be survived: {len(config.against)}"
-        if config.preset and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
+        walks = not config.task.robot.fixed_base
+        if config.preset and walks and not self.has_mirrors(config.task) and hasattr(config.agent, "symmetry"):
             yield f"{config.task.robot.name} has no mirrors: each direction is learnt from steps in it alone"
         try:
             check_exported(*steering(config.task))

@@ -45,20 +45,26 @@ class Action(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class JointPositionAction(Action):
-    """Joint position target [rad] = ``offset`` + ``scale`` * action, over all joints in canonical order.
+    """Joint position target [rad] = ``offset`` + ``scale`` * action, over joints in canonical order.
 
+    ``joint_names`` are regular expressions of the joints that act, all by default; the others hold their ``offset``.
     Numbers hold for all joints; mappings go from regular expressions of whole joint names to values, as in Isaac Lab,
     and joints without a match have scale 1, offset 0 and no clip. ``offset`` None is the default pose. ``raw_clip``
     first clamps the action, also for the terms that read it (rsl_rl's ``clip_actions``); ``clip`` clamps the target.
     """
 
+    joint_names: tuple[str, ...] = (".*",)
     scale: float | Mapping[str, float] = 0.5
     offset: float | Mapping[str, float] | None = None
     clip: Mapping[str, tuple[float, float]] | None = None
     raw_clip: float | None = None
 
     def num(self, robot: Robot) -> int:
-        return robot.num_joints
+        return len(self.acting(robot))
+
+    def acting(self, robot: Robot) -> tuple[int, ...]:
+        """Indices of the joints that act, one for each number of an action, (A,)."""
+        return tuple(sorted({joint for pattern in self.joint_names for joint in robot.joint_ids(pattern)}))
 
     def targets(self, robot: Robot, device: torch.device) -> Callable[[Tensor], Tensor]:
         import torch
@@ -66,14 +72,19 @@ class JointPositionAction(Action):
         scale, offset = (torch.tensor(values, device=device) for values in (self.scales(robot), self.offsets(robot)))
         clips = self.clips(robot)
         limits = None if clips is None else torch.tensor(clips, device=device).unbind(1)
-        return lambda action: joint_targets(action, scale, offset, limits)
+        if self.num(robot) == robot.num_joints:
+            return lambda action: joint_targets(action, scale, offset, limits)
+        acting = torch.tensor(self.acting(robot), device=device)
+        return lambda action: joint_targets(of_joints(action, acting, robot.num_joints), scale, offset, limits)
 
     def as_joint_positions(self) -> JointPositionAction:
         return self
 
     def scales(self, robot: Robot) -> tuple[float, ...]:
-        """Scale of each joint, (J,)."""
-        return _per_joint(robot, "scale", self.scale, 1.0)
+        """Scale of each joint, 0 for one that does not act, (J,)."""
+        acting = self.acting(robot)
+        scales = _per_joint(robot, "scale", self.scale, 1.0)
+        return tuple(scale if joint in acting else 0.0 for joint, scale in enumerate(scales))
 
     def offsets(self, robot: Robot) -> tuple[float, ...]:
         """Target of each joint for the action zero [rad], (J,)."""
@@ -94,6 +105,11 @@ def joint_positions(task: Any) -> JointPositionAction:
             "as_joint_positions() give the same as a JointPositionAction"
         )
     return found
+
+
+def of_joints(action: Tensor, acting: Tensor, joints: int) -> Tensor:
+    """``action`` (N, A) as a number of each of all ``joints``, 0 for those that are not ``acting`` (A,), (N, J)."""
+    return action.new_zeros(action.shape[0], joints).index_copy(1, acting, action)
 
 
 def joint_targets(action: Tensor, scale: Tensor, offset: Tensor, limits: Sequence[Tensor] | None) -> Tensor:

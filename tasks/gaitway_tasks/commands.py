@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
     from .world import RobotState, World
 
-KINDS = ("gaitway_tasks.mdp.commands:UniformVelocityCommand", "gaitway_tracking.command:MotionCommand")
+KINDS = (
+    "gaitway_tasks.mdp.commands:UniformVelocityCommand",
+    "gaitway_tasks.mdp.pose:UniformPoseCommand",
+    "gaitway_tracking.command:MotionCommand",
+)
 """The kinds of command, imported when a task has one."""
 TWIST = ("lin_vel_x", "lin_vel_y", "ang_vel_z")
 """Numbers of a velocity command: vx, vy [m/s] and yaw rate [rad/s]."""

@@ -202,6 +202,7 @@ class RewardManager:
         self.terms = bound({name: term for name, term in task.rewards.items() if term.weight != 0.0}, world)
         self.names = list(self.terms)
         self.weights = torch.tensor([[t.weight * world.step_dt] for t in self.terms.values()], device=world.device)
+        world.reward_weights = {name: self.weights[row, 0] for row, name in enumerate(self.names)}
         self.episode_sums = torch.zeros(len(self.terms), world.num_envs, device=world.device)
 
     def compute(self) -> Tensor:

@@ -38,6 +38,25 @@ def quat_from_yaw(yaw: Tensor) -> Tensor:
     return torch.stack(((yaw / 2).cos(), zero, zero, (yaw / 2).sin()), -1)
 
 
+def quat_from_euler_xyz(roll: Tensor, pitch: Tensor, yaw: Tensor) -> Tensor:
+    """Rotation about x, then y, then z of the reference frame [rad], (..., 4)."""
+    (cr, cp, cy), (sr, sp, sy) = (tuple(f(0.5 * angle) for angle in (roll, pitch, yaw)) for f in (torch.cos, torch.sin))
+    w, x = cy * cr * cp + sy * sr * sp, cy * sr * cp - sy * cr * sp
+    y, z = cy * cr * sp + sy * sr * cp, sy * cr * cp - cy * sr * sp
+    return torch.stack((w, x, y, z), -1)
+
+
+def quat_conjugate(quat_wxyz: Tensor) -> Tensor:
+    """Inverse of a unit quaternion, (..., 4)."""
+    return torch.cat((quat_wxyz[..., :1], -quat_wxyz[..., 1:]), -1)
+
+
+def quat_error_magnitude(a: Tensor, b: Tensor) -> Tensor:
+    """Angle of the shortest rotation between two unit quaternions (..., 4) [rad], (...,)."""
+    between = quat_mul(a, quat_conjugate(b))
+    return 2.0 * torch.atan2(torch.linalg.vector_norm(between[..., 1:], dim=-1), between[..., 0].abs())
+
+
 def quat_mul(a: Tensor, b: Tensor) -> Tensor:
     """Hamilton product a * b, (..., 4)."""
     aw, av, bw, bv = a[..., :1], a[..., 1:], b[..., :1], b[..., 1:]

@@ -57,7 +57,8 @@ def mirror_group(task: Task) -> MirrorGroup:
     robot = task.robot
     if not robot.mirrors:
         raise UserError(f"robot {robot.name!r} declares no mirrors: train with symmetry 'none'")
-    joint_positions(task)
+    if joint_positions(task).num(robot) != robot.num_joints:
+        raise UserError(f"some joints of {robot.name!r} do not act, and mirrors need all: train with symmetry 'none'")
     for name, command in task.commands.items():
         if command.mirror is None:
             raise UserError(f"command {name!r}, a {type(command).__name__}, has no mirror: train with symmetry 'none'")

@@ -56,6 +56,7 @@ class World(Protocol):
     terminated: Tensor  # (N,), bool, ended in this step for another reason than time
     growth: Tensor | None  # (), 0 to 1, how far commands and pushes have grown; None where no curriculum grows them
     style: Tensor | None  # (), 0 to 1, how far rewards with a start have grown, after the commands
+    reward_weights: dict[str, Tensor]  # () each, weight times step_dt of each reward, which curricula may change
 
     @property
     def robot(self) -> RobotState: ...

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from gaitway_tasks.math import projected_gravity, quat_apply, quat_apply_inverse, quat_from_yaw, quat_mul, yaw_of
+from gaitway_tasks.math import (
+    projected_gravity,
+    quat_apply,
+    quat_apply_inverse,
+    quat_conjugate,
+    quat_error_magnitude,
+    quat_from_yaw,
+    quat_mul,
+    yaw_of,
+)
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.passes import once
 from gaitway_tasks.signals import reads
@@ -28,10 +37,6 @@ def _motion(world: World, command_name: str) -> tuple[Reference, Tensor]:
     command = world.command_of(command_name)
     assert isinstance(command, MotionCommand)
     return command.reference(world), world.command(command_name)[:, 0].round().long()
-
-
-def conjugate(quat: Tensor) -> Tensor:
-    return torch.cat((quat[..., :1], -quat[..., 1:]), -1)
 
 
 class Targets(NamedTuple):
@@ -53,18 +58,12 @@ def targets(world: World, command_name: str) -> Targets:
     pos, quat = bodies_in_world(motion.body_pos[row], motion.body_quat_wxyz[row], command)
     turn = quat_from_yaw(command[:, 3])[:, None].expand(-1, pos.shape[1], -1)
     anchor = torch.cat((robot.root_pos_w[:, :2], pos[:, 0, 2:]), 1)
-    heading = yaw_of(quat_mul(robot.root_quat_wxyz, conjugate(quat[:, 0])))
+    heading = yaw_of(quat_mul(robot.root_quat_wxyz, quat_conjugate(quat[:, 0])))
     moved = quat_from_yaw(heading)[:, None].expand_as(quat)
     return Targets(
         pos, quat, quat_apply(turn, motion.body_lin_vel[row]), quat_apply(turn, motion.body_ang_vel[row]),
         anchor[:, None] + quat_apply(moved, pos - pos[:, :1]), quat_mul(moved, quat),
     )  # fmt: skip
-
-
-def angle_between(a: Tensor, b: Tensor) -> Tensor:
-    """Angle of the rotation from ``a`` to ``b`` (..., 4) [rad], (...,)."""
-    turned = quat_mul(conjugate(a), b)
-    return 2.0 * torch.atan2(torch.linalg.vector_norm(turned[..., 1:], dim=-1), turned[..., 0].abs())
 
 
 # ---- observations ----------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def motion_anchor_pos_b(world: World, command_name: str) -> Tensor:
 @reads("command", *BODIES)
 def motion_anchor_ori_b(world: World, command_name: str) -> Tensor:
     """First two columns of the rotation of the reference's base in the robot's base frame, row by row, (N, 6)."""
-    turned = quat_mul(conjugate(world.robot.root_quat_wxyz), targets(world, command_name).quat_wxyz[:, 0])
+    turned = quat_mul(quat_conjugate(world.robot.root_quat_wxyz), targets(world, command_name).quat_wxyz[:, 0])
     x, y = (quat_apply(turned, axis.expand(len(turned), 3)) for axis in torch.eye(3, device=turned.device)[:2])
     return torch.stack((x, y), -1).flatten(1)
 
@@ -139,7 +138,7 @@ def motion_global_anchor_position_error_exp(world: World, command_name: str, std
 @reads(*BODIES)
 def motion_global_anchor_orientation_error_exp(world: World, command_name: str, std: float) -> Tensor:
     """exp(-a^2 / std^2) of the angle a between the bases of reference and robot [rad], (N,)."""
-    angle = angle_between(targets(world, command_name).quat_wxyz[:, 0], world.robot.root_quat_wxyz)
+    angle = quat_error_magnitude(targets(world, command_name).quat_wxyz[:, 0], world.robot.root_quat_wxyz)
     return torch.exp(-angle.square() / std**2)
 
 
@@ -156,7 +155,7 @@ def motion_relative_body_orientation_error_exp(
     world: World, command_name: str, std: float, bodies: str = ".*"
 ) -> Tensor:
     """exp(-m / std^2) of the mean m of squared angles of bodies from their targets [rad^2], (N,)."""
-    angle = angle_between(targets(world, command_name).relative_quat_wxyz, world.robot.body_quat_wxyz)
+    angle = quat_error_magnitude(targets(world, command_name).relative_quat_wxyz, world.robot.body_quat_wxyz)
     return torch.exp(-angle.index_select(1, indices.bodies(world, bodies)).square().mean(-1) / std**2)
 
 

@@ -70,6 +70,20 @@ def test_the_clock_may_stand_anywhere(column):
     assert fit(policy(), guess) < 0.15
 
 
+def test_a_guess_by_a_table_that_stands_alone_reads_nothing_else():
+    seen = torch.rand(200, 3, generator=torch.Generator().manual_seed(1)) * 2.0 - 1.0
+    actions = torch.stack((seen[:, 0] * seen[:, 1], seen[:, 2]), 1)
+    torch.manual_seed(0)
+    config = ActorCriticConfig(actor_hidden=(64, 64), normalize_observations=False)
+    made = ActorCritic(spaces.Dict({"policy": box(6)}), box(2), config)
+    assert fit(made, FirstGuess((1, 3, 4), actions, seen, alone=True, steps=400)) < 0.05
+    observation = torch.randn(200, 6)
+    observation[:, [1, 3, 4]] = seen
+    np.testing.assert_allclose(made.distribution({"policy": observation})[0].detach(), actions, atol=0.2)
+    first = next(layer for layer in made.actor.modules() if isinstance(layer, torch.nn.Linear))
+    assert not first.weight[:, [0, 2, 5]].any() and first.weight[:, [1, 3, 4]].any()
+
+
 def clocks(count, generator):
     """Sine and cosine of any phase."""
     angle = 2.0 * np.pi * torch.rand(count, generator=generator)

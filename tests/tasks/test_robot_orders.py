@@ -46,6 +46,7 @@ G1_23DOF = (
 PHYSX = {
     **{f"anymal-{x}": ANYMAL for x in "bcd"},
     **dict.fromkeys(("a1", "go1", "go2"), UNITREE),
+    "franka": ROBOTS["franka"].joint_names,
     **{"h1": H1, "g1": G1, "g1-29dof": G1_29DOF, "g1-23dof": G1_23DOF},
 }
 

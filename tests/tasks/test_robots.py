@@ -23,8 +23,10 @@ MASSES = {
     "g1": 32.239,
     "g1-29dof": 35.112,
     "g1-23dof": 32.107,
+    "franka": 17.452,
 }
 robots = pytest.mark.parametrize("robot", ROBOTS.values(), ids=ROBOTS)
+WALKERS = [robot for robot in ROBOTS.values() if not robot.fixed_base]
 
 
 def is_biped(robot: Robot) -> bool:
@@ -40,7 +42,7 @@ def models():
 def test_a_model_has_the_notice_of_every_source_that_it_names(robot):
     """Beside it, and in the list of the whole project."""
     model, licence = robot.mjcf.read_text("utf-8"), robot.mjcf.with_name("LICENSE").read_text("utf-8")
-    sources = set(re.findall(r"(?:ANYbotics|unitreerobotics)/\w+|MuJoCo Menagerie", model))
+    sources = set(re.findall(r"(?:ANYbotics|unitreerobotics|frankaemika)/\w+|MuJoCo Menagerie", model))
     assert sources and not sorted(source for source in sources if source not in licence)
     owners = re.findall(r"^Copyright .+$", licence, re.MULTILINE)
     assert robot.mjcf.name in licence and owners[-1] == "Copyright (c) 2026, the Gaitway contributors"
@@ -53,7 +55,9 @@ def test_a_model_has_the_notice_of_every_source_that_it_names(robot):
 @robots
 def test_model_has_the_robots_joints_limits_and_bodies(robot, models):
     model = models[robot.name]
-    assert {model.joint(i).name for i in range(model.njnt)} == {"root", *robot.joint_names}
+    assert {model.joint(i).name for i in range(model.njnt)} == {*robot.joint_names} | (
+        set() if robot.fixed_base else {"root"}
+    )
     assert {model.body(i).name for i in range(1, model.nbody)} == set(robot.body_names)
     for name, limits in zip(robot.joint_names, robot.joint_limits, strict=True):
         np.testing.assert_allclose(model.joint(name).range, limits, atol=1e-5, err_msg=name)
@@ -84,13 +88,16 @@ def test_total_mass(robot, models):
         ("g1-29dof", "right_wrist_yaw_link", (0.19977, -0.14865, 0.09523)),
         ("g1-23dof", "right_ankle_roll_link", (0.0, -0.11851, -0.75686)),
         ("g1-23dof", "left_wrist_roll_link", (0.11577, 0.14868, 0.09524)),
+        ("franka", "panda_link7", (0.088, 0.0, 1.033)),  # by Franka's Denavit-Hartenberg parameters
+        ("franka", "panda_hand", (0.088, 0.0, 0.926)),
     ],
 )
 def test_where_bodies_are_with_all_joints_at_zero(name, body, expected, models):
-    """[m] from the base, as Unitree's MuJoCo models have them."""
+    """[m] from the base, as Unitree's MuJoCo models and Franka's documentation have them."""
     model = models[name]
     data = mujoco.MjData(model)
-    data.qpos[:3], data.qpos[3:7] = 0.0, (1.0, 0.0, 0.0, 0.0)
+    if not ROBOTS[name].fixed_base:
+        data.qpos[:3], data.qpos[3:7] = 0.0, (1.0, 0.0, 0.0, 0.0)
     mujoco.mj_kinematics(model, data)
     np.testing.assert_allclose(data.body(body).xpos, expected, atol=1e-4)
 
@@ -178,7 +185,7 @@ def standing(robot):
     return model, data, robot.init_height - min(clearance.values()), np.array(height)
 
 
-@robots
+@pytest.mark.parametrize("robot", WALKERS, ids=lambda robot: robot.name)
 def test_stands_in_the_default_pose(robot):
     model, data, on_tiptoe, height = standing(robot)
     assert 0.0 < robot.init_height - on_tiptoe < 0.15  # Isaac Lab drops it from this height

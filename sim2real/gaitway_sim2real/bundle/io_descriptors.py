@@ -34,22 +34,22 @@ def io_descriptors(
     """
     robot, group = task.robot, task.observations["policy"]
     action = joint_positions(task)
-    joints, clips = list(robot.joint_names), action.clips(robot)
+    joints, clips, acting = list(robot.joint_names), action.clips(robot), action.acting(robot)
     drives = [law.armature for law in robot.joint_actuators]
     return {
         "actions": [
             {
                 "action_type": "JointAction",
-                "clip": None if clips is None else [list(clip) for clip in clips],
+                "clip": None if clips is None else [list(clips[joint]) for joint in acting],
                 "dtype": "torch.float32",
                 "extras": {"description": "Joint position targets [rad]: offset + scale * action."},
                 "full_path": ISAACLAB_ACTION,
-                "joint_names": joints,
+                "joint_names": [joints[joint] for joint in acting],
                 "mdp_type": "Action",
                 "name": "joint_position_action",
-                "offset": list(action.offsets(robot)),
-                "scale": _one_or_all(action.scales(robot)),
-                "shape": [robot.num_joints],
+                "offset": [action.offsets(robot)[joint] for joint in acting],
+                "scale": _one_or_all(tuple(action.scales(robot)[joint] for joint in acting)),
+                "shape": [len(acting)],
             }
         ],
         "articulations": {

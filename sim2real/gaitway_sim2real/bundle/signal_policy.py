@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from gaitway_files.errors import UserError
 from gaitway_onboard.bundle.contract import ESTIMATE, IMU, MEASURED, HeightScan
-from gaitway_tasks.actions import joint_positions, joint_targets
+from gaitway_tasks.actions import joint_positions, joint_targets, of_joints
 from gaitway_tasks.commands import Command, steering
 from gaitway_tasks.managers import ObservationManager
 from gaitway_tasks.math import projected_gravity
@@ -108,7 +108,8 @@ class SignalPolicy(nn.Module):
 
     ``state`` is [started (1), last action (J), history (H * frame, frame-major; absent for H = 1), step of the gait's
     cycle (1; absent without a clock), limited command (D; absent without a limit), time to settle (1; absent without
-    one), the actor's memory (M; absent without one)]. All zero means "just reset": the
+    one), the actor's memory (M; absent without one)]. Actions are of all joints, 0 for one that does not act. All zero
+    of the state means "just reset": the
     history is then filled with the first frame, as the training environment does, and the limited command is that of
     rest. An actor with a memory states its
     width as ``memory_size`` and maps observation and memory to action and next memory.
@@ -119,6 +120,7 @@ class SignalPolicy(nn.Module):
     clips: Tensor | None
     rest: Tensor | None
     order: Tensor
+    acting: Tensor | None
     estimate_scale: Tensor
 
     def __init__(self, task: Task, actor: nn.Module, calibration: CommandCalibration | None = None):
@@ -134,6 +136,8 @@ class SignalPolicy(nn.Module):
         """Widths of the signals that the actor estimates for itself."""
         self.register_buffer("estimate_scale", estimate_scale(task, self.estimates))
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
+        acting = positions.acting(robot)
+        self.register_buffer("acting", None if len(acting) == joints else torch.tensor(acting))
         self.register_buffer("scale", torch.tensor(positions.scales(robot)))
         self.register_buffer("offset", torch.tensor(positions.offsets(robot)))
         clips = positions.clips(robot)
@@ -153,7 +157,7 @@ class SignalPolicy(nn.Module):
             followed=command,
             robot=_state(zeros),
             told=zeros["command"],
-            action=torch.zeros(1, joints),
+            action=torch.zeros(1, len(acting)),
             episode_step=torch.zeros(1),
             scan=zeros.get("height_scan"),
             left=torch.zeros(1) if self.settle else None,
@@ -205,7 +209,7 @@ class SignalPolicy(nn.Module):
             self.world,
             robot=_state(signals),
             told=command,
-            action=last_action,
+            action=last_action if self.acting is None else last_action.index_select(1, self.acting),
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
             left=more[0][:, 0] if self.settle else None,
@@ -243,6 +247,8 @@ class SignalPolicy(nn.Module):
             action = self.actor(observation)
         if self.raw_clip is not None:
             action = action.clamp(-self.raw_clip, self.raw_clip)
+        if self.acting is not None:
+            action = of_joints(action, self.acting, self.num_joints)
         limits = None if self.clips is None else (self.clips[0], self.clips[1])
         target = joint_targets(action, self.scale, self.offset, limits)
         return target, action, *estimates, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)

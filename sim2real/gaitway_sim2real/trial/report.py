@@ -37,6 +37,7 @@ from .evidence import Evidence, Strip
 from .metric import Metric
 from .needs import by_reason
 from .suite import Suite
+from .suites import OWN
 from .verdict import LimitCheck, ScenarioResult, Verdict
 from .why import Shown
 
@@ -299,7 +300,8 @@ def _provenance(verdict: Verdict, contract: Contract, bundle: Path, model: Path)
     command += " --rough" if verdict.ground_version else ""
     command += "" if verdict.model == "bundle" else f" --model {model.name}"
     command += f" --seed {verdict.seed}" if verdict.seed else ""
-    command += f" --trust {contract.suite.partition('.')[0].partition(':')[0]}" if contract.suite else ""
+    outside = contract.suite if contract.suite not in OWN else None
+    command += f" --trust {outside.partition('.')[0].partition(':')[0]}" if outside else ""
     hashes = {
         "policy.onnx": verdict.policy_sha256,
         "contract.yaml": verdict.contract_sha256,

@@ -66,7 +66,7 @@ NOISE = {
 
 @dataclass(frozen=True)
 class SensorNoise(Stressor):
-    """Uniform noise of the suite's magnitudes; orientation noise is a small random rotation."""
+    """Uniform noise of :data:`NOISE`; orientation noise is a small random rotation."""
 
     stream = 1
 
@@ -75,6 +75,8 @@ class SensorNoise(Stressor):
             return kept.uniform(-NOISE[name], NOISE[name], shape)
 
         noisy = {name: signals[name] + uniform(name, signals[name].shape) for name in signals if name in NOISE}
+        if "gyro" not in signals:  # a fixed base has no IMU
+            return noisy
         turn = quat_from_rotvec(uniform("orientation", signals["gyro"].shape))
         return {**noisy, "imu_quat_wxyz": quat_mul(signals["imu_quat_wxyz"], turn)}
 

@@ -13,8 +13,8 @@ from .suite import Suite
 
 SUITES = {VELOCITY: "gaitway_velocity.suite:SUITE"}
 """Suites by the operator that gives a policy its commands."""
-OURS = ("gaitway_tracking.suite:SUITE",)
-"""Our suites of commands that name theirs."""
+OWN = ("gaitway_tracking.suite:SUITE", "gaitway_reach.suite:SUITE")
+"""Suites of our families that a command names; they need no trust."""
 EARLIER = VELOCITY
 """Operator of the policies of verdicts that do not describe their metrics."""
 
@@ -30,30 +30,29 @@ def suite_of(contract: Contract) -> Suite:
     """
     if contract.operator in SUITES:
         return suite_for(contract.operator)
-    if contract.suite in OURS:
-        return suite_named(contract.suite)
     if not contract.suite:
         raise NoSuite(
             f"{contract.task} follows {', '.join(contract.command_names)}, and no suite judges it: give its command a "
             "suite, Command.suite = 'module:SUITE' (docs/your_task.md), and export it again"
         )
-    require_trust(contract.suite.partition(":")[0], CONTRACT_FILE)
+    if contract.suite not in OWN:
+        require_trust(contract.suite.partition(":")[0], CONTRACT_FILE)
     return suite_named(contract.suite)
 
 
 def suite_named(path: str) -> Suite:
     """The suite at ``module:OBJECT``, one of ours or of a module that the user named."""
-    return _checked(_own(path) if path in OURS else object_named(path), path)
+    return _imported(path) if path in OWN else _checked(object_named(path), path)
 
 
 def suite_for(operator: str) -> Suite:
     """The suite of one of our families."""
-    return _checked(_own(SUITES[operator]), SUITES[operator])
+    return _imported(SUITES[operator])
 
 
-def _own(path: str) -> Any:
+def _imported(path: str) -> Suite:
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    return _checked(getattr(import_module(module), name), path)
 
 
 def _checked(found: Any, name: str) -> Suite:

@@ -3,6 +3,7 @@
 from typing import Any, Protocol, cast
 
 import torch
+from gaitway_files.errors import UserError
 from torch import Tensor
 
 from ..stateful import StatefulTerm
@@ -45,6 +46,41 @@ def terrain_levels_vel(
     down = down & ~up
     ground.move(env_ids, up, down)
     return ground.level.float().mean()
+
+
+class modify_reward_weight(StatefulTerm):
+    """Weight of the reward ``term_name``: ``weight`` from ``num_steps`` control steps of the training on.
+
+    Isaac Lab's. Returns the weight.
+    """
+
+    STATE = ("steps", "seen")
+
+    def __init__(self, term: Any, world: World):
+        self.steps = torch.zeros((), dtype=torch.int64, device=world.device)
+        self.seen = torch.zeros(world.num_envs, dtype=torch.int64, device=world.device)
+        """Steps of each episode at the last restart of any."""
+        self.params, self.step_dt = term.params, world.step_dt
+        if (name := term.params["term_name"]) not in world.reward_weights:
+            raise UserError(
+                f"modify_reward_weight: no reward {name!r} with a weight; {', '.join(world.reward_weights)}"
+            )
+        self.weight = world.reward_weights[name]
+
+    def __call__(self, world: World, env_ids: Tensor, term_name: str, weight: float, num_steps: int) -> Tensor:
+        self.steps.add_((world.episode_step - self.seen).amin().clamp(min=0))
+        self.seen.copy_(world.episode_step)
+        self.seen[env_ids] = 0
+        self._apply()
+        return self.weight / self.step_dt
+
+    def _apply(self) -> None:
+        wanted = torch.full_like(self.weight, self.params["weight"] * self.step_dt)
+        self.weight.copy_(torch.where(self.steps > self.params["num_steps"], wanted, self.weight))
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self._apply()
 
 
 class CommandGrowth(StatefulTerm):

@@ -71,6 +71,8 @@ class RobotTask:
     """Text for the list of tasks; ``{title}`` is the robot's."""
     presets: Mapping[str, str] = field(default_factory=dict)
     """Its presets by name, each a :class:`Preset` named ``module:OBJECT``."""
+    isaaclab: bool = True
+    """True if Isaac Lab's worlds can have it: those have velocity commands, and robots with a free base."""
 
     def __call__(self, robot: Robot) -> Task:
         module, _, function = self.make.partition(":")
@@ -113,10 +115,16 @@ def tracking_tasks() -> dict[str, RobotTask]:
     presets = {"cpu": "gaitway_tracking.tasks:CPU"}
     return {
         "track-{robot}": RobotTask(
-            make="gaitway_tracking.tasks:track", summary="{title} plays a motion; reads its place", presets=presets
+            make="gaitway_tracking.tasks:track",
+            summary="{title} plays a motion; reads its place",
+            presets=presets,
+            isaaclab=False,
         ),
         "track-{robot}-blind": RobotTask(
-            make="gaitway_tracking.tasks:blind", summary="the same from what a robot measures", presets=presets
+            make="gaitway_tracking.tasks:blind",
+            summary="the same from what a robot measures",
+            presets=presets,
+            isaaclab=False,
         ),
     }
 

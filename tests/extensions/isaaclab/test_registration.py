@@ -15,6 +15,8 @@ from gaitway_tasks.registry import UnknownNameError, task_names
 
 import gaitway
 
+WALKING = [name for name in task_names() if name.startswith("velocity-")]
+"""Those with the commands and the free base that Isaac Lab's worlds have here."""
 FLAT = "velocity-flat-anymal-c"
 
 
@@ -40,7 +42,7 @@ def test_the_values_of_3_0_have_names_of_their_own():
     assert [name for name in names("3.0") if name.endswith("-g1-isaaclab3")] == [
         "velocity-flat-g1-isaaclab3", "velocity-rough-g1-isaaclab3"
     ]  # fmt: skip
-    assert names("2.3") == task_names() and registration.named("velocity-flat-g1-isaaclab3").name == "velocity-flat-g1"
+    assert names("2.3") == WALKING and registration.named("velocity-flat-g1-isaaclab3").name == "velocity-flat-g1"
     assert env_id("velocity-flat-go2-isaaclab3") == "Gaitway-Velocity-Flat-Go2-Isaaclab3"
 
 
@@ -68,9 +70,7 @@ def test_beside_2_3_tasks_have_its_names_and_variants_for_watching(monkeypatch):
     monkeypatch.setattr(gymnasium.envs.registration, "registry", {})
     monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
     gaitway_isaaclab.register()
-    assert set(gymnasium.registry) == {
-        env_id(name, play, release="2.3") for name in task_names() for play in (False, True)
-    }
+    assert set(gymnasium.registry) == {env_id(name, play, release="2.3") for name in WALKING for play in (False, True)}
     watch = gymnasium.registry[env_id(FLAT, True, release="2.3")]
     assert watch.kwargs["env_cfg_entry_point"].endswith("VelocityFlatAnymalCEnvCfg_PLAY")
 

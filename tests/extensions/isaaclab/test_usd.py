@@ -55,7 +55,7 @@ def skewed_robot(folder, text=SKEWED):
     )
 
 
-@pytest.fixture(params=[*ROBOTS, "skewed"])
+@pytest.fixture(params=[*(name for name, robot in ROBOTS.items() if not robot.fixed_base), "skewed"])
 def robot(request, tmp_path):
     return skewed_robot(tmp_path) if request.param == "skewed" else ROBOTS[request.param]
 

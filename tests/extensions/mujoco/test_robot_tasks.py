@@ -8,7 +8,11 @@ from gaitway_tasks.registry import get_task, task_names
 from gaitway_tasks.symmetry import mirror_group
 
 FLAT = [name for name in task_names() if "-flat-" in name and not name.endswith("-blind")]
-MIRRORED = [name for name in task_names() if name not in ("velocity-rough-h1", "velocity-rough-g1")]
+MIRRORED = [
+    name
+    for name in task_names()
+    if name.startswith("velocity-") and name not in ("velocity-rough-h1", "velocity-rough-g1")
+]
 """The scanners of the others hang from their torso, which MuJoCo's world refuses."""
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gaitway_tasks.registry import task_names
+from gaitway_isaaclab.registration import names
 from gaitway_tasks.robots import Robot
 from isaaclab.utils.string import resolve_matching_names, resolve_matching_names_values
 
@@ -30,7 +30,7 @@ def robot_of(task: str) -> str:
     return task.removesuffix("-blind").split("-", 2)[2]
 
 
-STOCK = [name for name in task_names() if not name.endswith("-blind") and robot_of(name) in PREFIXES]
+STOCK = [name for name in names("2.3") if not name.endswith("-blind") and robot_of(name) in PREFIXES]
 """Our tasks of which Isaac Lab has its own."""
 
 
