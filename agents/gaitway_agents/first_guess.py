@@ -19,7 +19,7 @@ from .models.encoders import Vector
 STEPS, ROWS = 600, 512
 """Gradient steps of the fit, and random observations in each."""
 RATE = 1e-3
-"""Learning rate of the fit; it falls to 0 for a guess that stands alone, whose actions are to be exact."""
+"""Learning rate of the fit."""
 RESTING = 0.15
 """Share of the observations in which the clock is at rest."""
 
@@ -75,9 +75,7 @@ def fit(policy: ActorCritic, guess: FirstGuess) -> float:
     optimizer = torch.optim.Adam(policy.actor.parameters(), RATE, foreach=False)
     loss = torch.zeros(())
     with computing(device, "float32"):
-        for step in range(guess.steps):
-            if guess.alone:
-                optimizer.param_groups[0]["lr"] = RATE * (1.0 - step / guess.steps)
+        for _ in range(guess.steps):
             rows = torch.randint(len(actions) - (last > 0.0), (ROWS,), generator=generator)
             rows[: round(last * ROWS)] = len(actions) - 1
             read = torch.zeros(ROWS, inputs) if guess.alone else torch.randn(ROWS, inputs, generator=generator)

@@ -16,7 +16,7 @@ from ..mdp import events, observations, pose
 from ..robots.arms import Link, chain, loads
 from ..spec import Task, Term
 
-FIT = 3000
+FIT = 2000
 """Gradient steps by which a policy learns the actions."""
 POSES, COPIES = 2048, 4
 """Poses that are solved, and states of the arm at each."""
@@ -32,7 +32,7 @@ WIDTHS = {
     pose.pose_command: 7, pose.measured_position_error: 3, pose.measured_orientation_error: 4,
 }  # fmt: skip
 """Numbers of the terms about poses."""
-QUICK, DAMPED = 9.25, 0.3
+QUICK, DAMPED = 9.0, 0.3
 """Natural frequency [rad/s] and damping ratio that the actions give a joint whose drive is softer: at 30 actions a
 second, a quicker one would swing."""
 

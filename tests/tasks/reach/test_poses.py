@@ -54,7 +54,7 @@ def test_its_targets_hold_the_arm_against_gravity(guess):
     target = TASK.actions.targets(TASK.robot, torch.device("cpu"))(actions).numpy()
     stiffness = np.array([law.stiffness for law in TASK.robot.joint_actuators])
     model = mujoco.MjModel.from_xml_path(str(FRANKA.mjcf))
-    model.body_mass[model.body("panda_hand").id] *= np.sqrt(1.9)  # the mean of the loads in training
+    model.body_mass[model.body("panda_hand").id] *= np.sqrt(1.8)  # the mean of the loads in training
     data = mujoco.MjData(model)
     for row in range(5):
         data.qpos[:] = angles[row]
