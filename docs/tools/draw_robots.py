@@ -28,7 +28,7 @@ DISTANCE = 1.85
 
 
 def draw(robot: Robot) -> np.ndarray:
-    """A picture of the robot standing, its feet on the floor."""
+    """A picture of the robot standing, its feet on the floor, or of an arm where its model has it."""
     spec = load_spec(robot.mjcf)
     add_ground(spec, LEVEL)
     set_stage(spec)
@@ -38,9 +38,10 @@ def draw(robot: Robot) -> np.ndarray:
         data.joint(name).qpos[:] = value
     mujoco.mj_kinematics(model, data)
     geoms = [geom for geom in range(model.ngeom) if model.geom_bodyid[geom] > 0]
-    root = data.qpos[model.joint(model.jnt_type.argmin()).qposadr[0] :][:3]  # a free joint is type 0
-    root[2] -= min(distance_to_ground(data, geom) for geom in geoms)
-    mujoco.mj_kinematics(model, data)
+    if not robot.fixed_base:
+        root = data.qpos[model.joint(model.jnt_type.argmin()).qposadr[0] :][:3]  # a free joint is type 0
+        root[2] -= min(distance_to_ground(data, geom) for geom in geoms)
+        mujoco.mj_kinematics(model, data)
     places, radii = data.geom_xpos[geoms], model.geom_rbound[geoms, None]
     low, high = (places - radii).min(0), (places + radii).max(0)
     with Camera(model, SIZE) as camera:

@@ -66,9 +66,10 @@ def _names() -> Table:
 
 
 def _by_robot(names: Iterable[str], robots: Iterable[str]) -> list[str]:
-    """Names of tasks with ROBOT in the place of a robot's, once each."""
+    """Names of tasks with ROBOT in the place of a robot's, and both variants as one, once each."""
     any_robot = rf"-({'|'.join(sorted(robots, key=len, reverse=True))})(?=-|$)"
-    return list(dict.fromkeys(re.sub(any_robot, "-ROBOT", name) for name in names))
+    found = list(dict.fromkeys(re.sub(any_robot, "-ROBOT", name) for name in names))
+    return [f"{name}[-blind]" if f"{name}-blind" in found else name for name in found if not name.endswith("-blind")]
 
 
 def _few(names: list[str], most: int = 10) -> str:
