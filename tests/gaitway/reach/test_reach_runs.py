@@ -44,8 +44,8 @@ def test_gymnasium_makes_it():
 def test_its_preset_is_chosen_and_its_suite_examines():
     config = resolve("reach-franka", preset="cpu", overrides=["until=good"])
     assert config.until == "good" and preset_of(Order(task="reach-franka")) == "cpu"
-    with pytest.raises(ConfigError, match=r"agent\.first_guess: reach-franka has no pose_command|no joint_vel_rel"):
-        resolve("reach-franka", preset="cpu", overrides=["~task.observations.policy.terms.joint_vel"])
+    with pytest.raises(ConfigError, match=r"agent\.first_guess: the policy of reach-franka observes a history"):
+        resolve("reach-franka", preset="cpu", overrides=["task.observations.policy.history_length=2"])
 
 
 @pytest.mark.slow
