@@ -3,19 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
-from gaitway_onboard.bundle.contract import Contract
-from gaitway_onboard.bundle.policy import OnboardPolicy
-from gaitway_onboard.control.commands import scripted, tour_of
-from gaitway_onboard.control.controller import ControllerConfig
-from gaitway_onboard.control.loop import run_loop
 from gaitway_onboard.flight.reading import read_flight
-from gaitway_onboard.interface import Signals
-from gaitway_onboard.transports.ros2 import Ros2Robot
-from gaitway_onboard.transports.ros2_config import load_ros2
-from gaitway_onboard.wire.memory import MemoryBus
-from gaitway_sim2real.digital_twin.twin import Twin
-from gaitway_tasks.robots import FRANKA
-from tree import ROOT
 
 from gaitway.cli import main
 from gaitway.start import Order, preset_of
@@ -49,32 +37,8 @@ def test_its_preset_is_chosen_and_its_suite_examines():
 
 
 @pytest.mark.slow
-def test_the_graph_holds_a_pose_and_the_fingers(bundle):
-    """The first guess alone brings the hand near."""
-    policy, contract = OnboardPolicy(bundle), Contract.load(bundle)
-    pose = np.array(contract.default_joint_pos)
-    signals = Signals(pose, np.zeros(9), None, None, 0.0)
-    target = policy.step(signals, REST).targets
-    np.testing.assert_allclose(target[7:], pose[7:], atol=1e-6)
-    assert np.abs(target - pose)[:7].max() < 0.5
-
-
-@pytest.mark.slow
-def test_it_runs_and_is_deployed_to_its_twin(bundle, tmp_path):
+def test_it_runs_and_is_recorded(bundle, tmp_path):
     log = tmp_path / "flight.mcap"
     pose = ",".join(str(value) for value in (0.5, 0.1, 0.3, 0.0, np.pi, -2.0))
     assert main(["run", str(bundle), "--seconds", "3", "--command", pose, "--log", str(log)]) == 0
     assert not read_flight(log).follows_velocity
-    hardware = load_ros2(ROOT / "docs/examples/franka/ros2.yaml").hardware()
-    bus = MemoryBus()
-    twin = Twin(FRANKA, bus.join("twin"), hardware=hardware)
-    bus.attach(twin.advance)
-    robot, policy = Ros2Robot(hardware.wire, bus), OnboardPolicy(bundle, hardware.joint_names)
-    robot.connect()
-    robot.take_over()
-    report = run_loop(
-        robot, policy, scripted(tour_of(policy.contract, 2.0)), 2.0,
-        config=ControllerConfig(auto=True), hardware=hardware,
-    )  # fmt: skip
-    assert report.ok, report.reason
-    assert twin.body.hung and report.policy_periods == 60
