@@ -45,7 +45,7 @@ def _scenario(name: str, title: str, about: str, **changes: object) -> Scenario:
 SCENARIOS = (
     _scenario("poses", "Poses", "A new pose every 5 s, two for each robot, undisturbed.", limits=SMOOTH),
     _scenario("late", "Late drives", "Targets reach the drives up to 20 ms late.", delay=(0.0, 0.02)),
-    _scenario("strength", "Weak and strong drives", "Drives give 95 to 105 % of their torque.", strength=(0.95, 1.05)),
+    _scenario("strength", "Weak and strong drives", "Drives give 90 to 110 % of their torque.", strength=(0.9, 1.1)),
     _scenario("load", "Load of 0.5 kg", "The hand carries 0.5 kg.", stressors=(Load(HAND, 0.5),)),
     _scenario("links", "Links off by 10 %", "Mass and inertia of each link are up to 10 % off.",
               stressors=(Links(0.1),)),
