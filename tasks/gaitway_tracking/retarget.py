@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from gaitway_onboard.rotation import quat_apply, yaw_of
+from gaitway_onboard.rotation import quat_apply, quat_mul, yaw_of
 from gaitway_tasks.robots import Robot
 
 from .formats import LAIKAGO
@@ -30,6 +30,11 @@ STANDING = 0.02
 SIGNS = np.array([-1, 1, 1, 1, 1, 1, -1, 1, 1, 1, 1, 1])
 OFFSETS = np.tile([0.0, -0.6, 0.66], 4)
 """Signs and offsets of its joints [rad], from its model's to those that are 0 with straight legs (motion_imitation)."""
+LEVEL = np.array([1.0, 1.0, 0.0])
+"""Factors that leave a place's x and y."""
+CLOSED = 1.5
+"""Most by which a motion's last frame may differ from its first one, in the largest step between frames, to be repeated
+without a stand in between."""
 SIDES = np.array([-1, 1, -1, 1])
 LEGS = {"FR": 0, "FL": 1, "RR": 2, "RL": 3, "RF": 0, "LF": 1, "RH": 2, "LH": 3}
 """Legs of a Laikago by the first letters of a quadruped's feet: Unitree's and ANYbotics'."""
@@ -53,95 +58,81 @@ def retarget(motion: Motion, robot: Robot, fps: float, slower: float = 1.0) -> M
     motion = replace(motion, fps=motion.fps / slower)
     if motion.joint_names != LAIKAGO:
         return with_stands(motion.ordered(robot.joint_names).resampled(fps), robot)
+    motion = motion.resampled(fps)
+    place, feet, scale = _scaled(motion, robot)
+    stands = feet[..., 2] < standing(robot)[1][:, 2].min() + STANDING
+    place = lowered(robot, place, motion.root_quat_wxyz, feet, stands)
+    joints = reach(robot, place, motion.root_quat_wxyz, feet, stands=stands, farthest=MISSED * scale)
+    done = replace(motion, joint_names=robot.joint_names, joint_pos=joints, root_pos=place)
+    return with_stands(done, robot)
+
+
+def _scaled(motion: Motion, robot: Robot) -> tuple[Array, Array, float]:
+    """Places of the base (T, 3) and of the feet (T, F, 3) [m] of a Laikago's motion in the size of ``robot``, and that
+    size. Feet are as far from where ``robot`` has them as the Laikago's are from under its hips."""
     places = [LEGS.get(name[:2], -1) for name in robot.foot_names]
     if sorted(places) != [0, 1, 2, 3]:
         raise MotionError(
             f"{robot.name} has the feet {', '.join(robot.foot_names) or 'none'}: clips of quadrupeds need four, whose "
             f"names begin with {', '.join(LEGS)}"
         )
-    motion = motion.resampled(fps)
-    ours = standing(robot)[1]
-    theirs = laikago_feet(motion.joint_pos)[:, places]
-    world = motion.root_pos[:, None] + quat_apply(np.repeat(motion.root_quat_wxyz[:, None], 4, 1), theirs)
-    low = world[..., 2].min()
-    hips = HIPS[places] + np.stack((np.zeros(4), SIDES[places] * ASIDE, np.zeros(4)), -1)
-    scale = float(reaches(robot).max()) / (2 * LINK)
-    turn = np.repeat(motion.root_quat_wxyz[:, None], 4, 1)
+    ours, theirs = standing(robot)[1], laikago_feet(motion.joint_pos)[:, places]
+    quat = np.repeat(motion.root_quat_wxyz[:, None], 4, 1)
+    from_base = quat_apply(quat, theirs)
+    low = (motion.root_pos[:, None] + from_base)[..., 2].min()
+    scale, sole = float(reaches(robot).max()) / (2 * LINK), ours[:, 2].min()
     place = scale * motion.root_pos
-    place[:, 2] = scale * (motion.root_pos[:, 2] - low) + ours[:, 2].min()
-    nominal = np.concatenate((ours[:, :2], np.zeros((4, 1))), 1) - scale * np.concatenate(
-        (hips[:, :2], np.zeros((4, 1))), 1
-    )
-    heading = yaw_of(motion.root_quat_wxyz)
-    shift = quat_apply(np.repeat(_about_z(heading)[:, None], 4, 1), np.tile(nominal, (len(motion), 1, 1)))
-    feet = place[:, None] + scale * quat_apply(turn, theirs) + shift
-    stands = feet[..., 2] < ours[:, 2].min() + STANDING
-    place = lowered(robot, place, motion.root_quat_wxyz, feet, stands)
-    joints = reach(robot, place, motion.root_quat_wxyz, feet, stands=stands, farthest=MISSED * scale)
-    return with_stands(
-        Motion(
-            fps=fps, joint_names=robot.joint_names, joint_pos=joints, root_pos=place,
-            root_quat_wxyz=motion.root_quat_wxyz, loop=(0, len(joints) - 1), robot=robot.name,
-        ), robot,
-    )  # fmt: skip
+    place[:, 2] += sole - scale * low
+    under = HIPS[places] + np.stack((np.zeros(4), SIDES[places] * ASIDE, np.zeros(4)), -1)
+    shift = (ours - scale * under) * [1.0, 1.0, 0.0]
+    headings = np.repeat(_about_z(yaw_of(motion.root_quat_wxyz))[:, None], 4, 1)
+    return place, place[:, None] + scale * from_base + quat_apply(headings, np.tile(shift, (len(motion), 1, 1))), scale
+
+
+Part = tuple[Array, Array, Array]
+"""Joints (T, J) [rad], places (T, 3) [m] and rotations (T, 4) of the base."""
 
 
 def with_stands(motion: Motion, robot: Robot) -> Motion:
     """``motion`` between two times in the default pose of ``robot``, with smooth ways into and out of it.
 
-    It begins at the place 0 with heading 0.
+    It begins at the place 0 with heading 0. A motion that ends as it begins, but for its place, is what is repeated.
     """
-    turn = _about_z(-yaw_of(motion.root_quat_wxyz[0]))
-    origin = motion.root_pos[0] * [1.0, 1.0, 0.0]
-    count, fps = len(motion), motion.fps
-    place = quat_apply(np.tile(turn, (count, 1)), motion.root_pos - origin)
-    quat = _times(np.tile(turn, (count, 1)), motion.root_quat_wxyz)
-    stand, blend = round(STAND * fps), round(BLEND * fps)
-    share = smooth(np.arange(1, blend) / blend)
-    default = np.array(robot.default_joint_pos)
-    height = standing(robot)[0]
-
-    def pose(row: int) -> tuple[Array, Array]:
-        """Place and rotation of the default pose where the motion is in ``row``."""
-        return place[row] * [1.0, 1.0, 0.0] + height, _about_z(yaw_of(quat[row]))
-
-    speed = (place[1] - place[0]) * fps, (place[-1] - place[-2]) * fps
-    start, start_quat = pose(0)
-    end, end_quat = pose(-1)
-    # The base comes to its speed on the way, in half of the way that it would take at it.
-    ahead = np.outer(0.5 * blend / fps * share**2, speed[0] * [1, 1, 0])
-    after = np.outer(0.5 * blend / fps * (1 - (1 - share) ** 2), speed[1] * [1, 1, 0])
-    shift = -0.5 * blend / fps * speed[0] * [1, 1, 0]
-    start, final = start + shift, end + 0.5 * blend / fps * speed[1] * [1, 1, 0]
-    into = start + ahead + np.outer(share, place[0] - pose(0)[0])
-    out = place[-1] + after + np.outer(share, pose(-1)[0] - place[-1])
-    joints = motion.joint_pos
-    parts = (
-        (np.tile(default, (stand, 1)), np.tile(start, (stand, 1)), np.tile(start_quat, (stand, 1))),
-        (default + share[:, None] * (joints[0] - default), into,
-         slerp(np.tile(start_quat, (len(share), 1)), np.tile(quat[0], (len(share), 1)), share[:, None])),
-        (joints, place, quat),
-        (joints[-1] + share[:, None] * (default - joints[-1]), out,
-         slerp(np.tile(quat[-1], (len(share), 1)), np.tile(end_quat, (len(share), 1)), share[:, None])),
-        (np.tile(default, (stand + 1, 1)), np.tile(final, (stand + 1, 1)), np.tile(end_quat, (stand + 1, 1))),
-    )  # fmt: skip
+    count, fps, joints = len(motion), motion.fps, motion.joint_pos
+    turn = np.tile(_about_z(-yaw_of(motion.root_quat_wxyz[0])), (count, 1))
+    place = quat_apply(turn, motion.root_pos - motion.root_pos[0] * LEVEL)
+    quat = np.asarray(quat_mul(turn, motion.root_quat_wxyz))
+    into = _way_in(joints[0], place[:2], quat[0], robot, fps)
+    out = [part[::-1] for part in _way_in(joints[-1], place[:-3:-1], quat[-1], robot, fps)]
+    parts = (into, (joints, place, quat), out)
     joined = [np.concatenate([part[column] for part in parts]) for column in range(3)]
-    first = stand + len(share)
-    closes = np.abs(joints[0] - joints[-1]).max() < 0.1
-    loop = (first, first + count - 1) if closes else (0, len(joined[0]) - 1)
+    first = len(into[0])
+    step = np.abs(np.diff(joints, axis=0)).max()
+    closes = np.abs(joints[0] - joints[-1]).max() <= CLOSED * step
     return replace(
-        motion, joint_pos=joined[0], root_pos=joined[1], root_quat_wxyz=joined[2], loop=loop, robot=robot.name,
-        joint_names=robot.joint_names,
+        motion, joint_pos=joined[0], root_pos=joined[1], root_quat_wxyz=joined[2], robot=robot.name,
+        loop=(first, first + count - 1) if closes else (0, len(joined[0]) - 1), joint_names=robot.joint_names,
     )  # fmt: skip
+
+
+def _way_in(joints: Array, place: Array, quat: Array, robot: Robot, fps: float) -> Part:
+    """Way from the default pose to a motion's first frame: its ``joints`` (J,), first two places (2, 3), rotation (4,).
+
+    The base comes to its speed in half of the way that it takes at it.
+    """
+    stand, blend = round(STAND * fps), round(BLEND * fps)
+    share = np.concatenate((np.zeros(stand), smooth(np.arange(1, blend) / blend)))
+    default, pose = np.array(robot.default_joint_pos), place[0] * LEVEL + standing(robot)[0]
+    way = 0.5 * blend * (place[1] - place[0]) * LEVEL
+    upright = _about_z(yaw_of(quat))
+    return (
+        default + share[:, None] * (joints - default),
+        pose - way + np.outer(share**2, way) + np.outer(share, place[0] - pose),
+        slerp(np.tile(upright, (len(share), 1)), np.tile(quat, (len(share), 1)), share[:, None]),
+    )
 
 
 def _about_z(yaw: np.ndarray) -> Array:
     zero = np.zeros_like(yaw)
     turned: Array = np.stack((np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)), -1)
     return turned
-
-
-def _times(a: Array, b: Array) -> Array:
-    from gaitway_onboard.rotation import quat_mul
-
-    return np.asarray(quat_mul(a, b))
