@@ -38,11 +38,18 @@ class Kinds:
     """The dataclasses that a field may hold, as ``module:Class``; each is imported when a value of it is read.
 
     A field is declared ``Annotated[Any, Kinds(...)]``; with ``optional`` it may also be None, with ``base``
-    also a subclass of that in another package, ``module:Class``.
+    also a subclass of that in another package, ``module:Class``. With ``implied``, ``kind`` is left out of the first
+    one, as it is where there is only one: files of a version that knew no other do not have it.
     """
 
-    def __init__(self, *paths: str | Callable[[], Iterable[str]], optional: bool = False, base: type | None = None):
-        self._paths, self.optional, self.base = paths, optional, base
+    def __init__(
+        self,
+        *paths: str | Callable[[], Iterable[str]],
+        optional: bool = False,
+        base: type | None = None,
+        implied: bool = False,
+    ):
+        self._paths, self.optional, self.base, self._implied = paths, optional, base, implied
 
     @property
     def paths(self) -> dict[str, str]:
@@ -50,12 +57,18 @@ class Kinds:
         given = [path for each in self._paths for path in ([each] if isinstance(each, str) else each())]
         return {path.rpartition(":")[2]: path for path in given}
 
+    @property
+    def unsaid(self) -> str | None:
+        """Kind of a value without ``kind``; None if it must be said."""
+        paths = self.paths
+        return next(iter(paths)) if self._implied or len(paths) == 1 else None
+
     def read(self, data: Any, path: str) -> Any:
         """The value that ``data`` describes; ``path`` is its dotted key, for messages."""
         if data is None and self.optional:
             return None
         _expect(isinstance(data, Mapping), path, data, "a mapping")
-        kind = data.get(KIND, next(iter(self.paths)) if len(self.paths) == 1 else None)
+        kind = data.get(KIND, self.unsaid)
         if isinstance(kind, str) and kind in self.paths:
             return _dataclass_from(named(self.paths[kind]), data, path)
         if self.base is None or not isinstance(kind, str) or ":" not in kind:
@@ -84,7 +97,8 @@ def named(path: str) -> Any:
 
 
 OPEN = {
-    base: Kinds(*sys.modules[base.__module__].KINDS, base=base) for base in (Action, AdditionConfig, Command, Ground)
+    base: Kinds(*sys.modules[base.__module__].KINDS, base=base, implied=base is not Ground)
+    for base in (Action, AdditionConfig, Command, Ground)
 }
 """Parts of a task or agent that come in kinds, of other packages too."""
 
@@ -108,8 +122,8 @@ def to_tree(value: Any, hint: Any = Any) -> Any:
         tree = fields_to_tree(type(value), {f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
         kinds = _kinds_of(hint)
         kind = kinds.name_of(type(value)) if kinds else type(value).__name__
-        several = len(kinds.paths if kinds else _dataclasses_of(hint)) > 1 or (kinds and kind not in kinds.paths)
-        return {KIND: kind, **tree} if several else tree
+        said = kind != kinds.unsaid if kinds else len(_dataclasses_of(hint)) > 1
+        return {KIND: kind, **tree} if said else tree
     if isinstance(value, Mapping):
         args = typing.get_args(hint)
         return {key: to_tree(item, args[1] if len(args) == 2 else Any) for key, item in value.items()}

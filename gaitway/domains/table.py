@@ -125,7 +125,9 @@ def find_task(name: Any, preset: str | None = None) -> Any:
 def check_options(task: Any, options: Mapping[str, Any]) -> None:
     """Raise :class:`ConfigError` for options of the command line that tasks of another kind have."""
     own = _row_of(task).options
+    foreign: dict[str, list[str]] = {}
     for name in (name for name in options if name not in own):
         if kinds := [row.name for row in DOMAINS if name in row.options]:
-            given = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{given}: {task.name} is no {' or '.join(kinds)}; leave it out")
+            foreign.setdefault(" or ".join(kinds), []).append(f"--{name.replace('_', '-')}")
+    for of, given in foreign.items():
+        raise ConfigError(f"{', '.join(given)}: {task.name} is no {of}; leave it out")

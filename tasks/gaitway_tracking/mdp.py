@@ -209,7 +209,7 @@ def bad_motion_body_pos_z_only(world: World, command_name: str, threshold: float
 # ---- events ----------------------------------------------------------------------------------------------------------
 
 
-def reset_to_motion(
+def reset_in_motion(
     world: EditableWorld,
     env_ids: Tensor,
     command_name: str,

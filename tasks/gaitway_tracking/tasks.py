@@ -106,8 +106,8 @@ def track(robot: Robot) -> Task:
             "joint_offset": Event(
                 func=events.randomize_joint_offset, mode="startup", params={"offset_range": (-0.01, 0.01)}
             ),
-            "reset_to_motion": Event(
-                func=mdp.reset_to_motion,
+            "reset_in_motion": Event(
+                func=mdp.reset_in_motion,
                 mode="reset",
                 params={
                     **MOTION,

@@ -11,10 +11,12 @@ from gaitway_mujoco import make_env
 from gaitway_sim2real.bundle.contracts import ExportError, exportable
 from gaitway_tasks.actions import Action, JointPositionAction
 from gaitway_tasks.commands import Command
+from gaitway_tasks.ground import Ground
 from gaitway_tasks.mdp.commands import UniformVelocityCommand
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.spec import ObservationTerm, Reward, Task
 from gaitway_tasks.symmetry import mirror_group
+from gaitway_tracking.command import MotionCommand
 from quiet import quiet_task
 
 from gaitway.cli import main
@@ -128,3 +130,14 @@ def test_kinds_are_written_and_read(base, ours):
     assert tree["kind"] == f"bowing:{type(theirs).__name__}" and from_tree(base, tree) == theirs
     with pytest.raises(ConfigError, match=f"'Moon': use one of {type(ours).__name__}"):
         from_tree(base, {"kind": "Moon"})
+
+
+def test_a_kind_that_came_later_is_named_and_the_first_is_not():
+    """Runs of a version that knew one kind of command name none."""
+    motion = MotionCommand(clip="bow")
+    assert (
+        to_tree(motion, Command)["kind"] == "MotionCommand" and from_tree(Command, to_tree(motion, Command)) == motion
+    )
+    assert from_tree(Command, {"lin_vel_x": [-0.5, 0.5]}) == UniformVelocityCommand(lin_vel_x=(-0.5, 0.5))
+    with pytest.raises(ConfigError, match="kind=None: use one of Plane"):
+        from_tree(Ground, {})

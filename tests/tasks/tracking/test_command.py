@@ -95,9 +95,9 @@ def test_a_checkpoint_has_the_whole_state():
 def test_a_robot_begins_where_its_reference_is():
     """Without noise every error is 0 and every reward of tracking 1; with a robot that is held there as well."""
     task = get_task("track-go2")
-    event = task.events["reset_to_motion"]
+    event = task.events["reset_in_motion"]
     still = {**event.params, "pose_range": {}, "velocity_range": {}, "joint_range": (0.0, 0.0)}
-    env = make_env(task.replace(events={"reset_to_motion": replace(event, params=still)}), 8, num_threads=1)
+    env = make_env(task.replace(events={"reset_in_motion": replace(event, params=still)}), 8, num_threads=1)
     env.reset(seed=3)
     named = {"command_name": "motion"}
     for term in (mdp.motion_anchor_pos_b, mdp.motion_body_pos_error_b):
