@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from gaitway_tasks.commands import Command, CommandSampler
 from gaitway_tasks.math import quat_apply, quat_from_yaw, quat_mul, wrap_to_pi, yaw_of
-from gaitway_tasks.world import RobotState, World
+from gaitway_tasks.world import World
 from torch import Tensor
 
 from .reference import Reference, bundled, reference
@@ -66,17 +66,11 @@ class MotionCommand(Command):
     def motion(self, world: World) -> bytes:
         return bundled(self.clip, world.spec, world.step_dt)
 
-    def errors(self, told: Tensor, robot: RobotState) -> dict[str, Tensor]:
-        return {}
-
-    def steered(self) -> MotionCommand:
-        return self
-
 
 class MotionSampler(CommandSampler):
     """State of the motions: frames and places (N, 4), what robots are told (N,), and failures of each bin."""
 
-    STATE = (*CommandSampler.STATE, "play", "failed", "current")
+    STATE = (*CommandSampler.STATE, "play", "failed")
 
     def __init__(self, cfg: MotionCommand, world: World, generator: torch.Generator):
         super().__init__(cfg, world, generator)
@@ -89,7 +83,6 @@ class MotionSampler(CommandSampler):
         bins = -(-len(self.reference) // self.bin_steps)
         self.failed = torch.zeros(bins, device=device)
         """Mean number of failures in each bin."""
-        self.current = torch.zeros(bins, device=device)
 
     def _rand(self, n: int) -> Tensor:
         return torch.rand(n, generator=self.generator, device=self.command.device)

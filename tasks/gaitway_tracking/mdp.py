@@ -177,12 +177,6 @@ def motion_global_body_angular_velocity_error_exp(
     return torch.exp(-error.index_select(1, indices.bodies(world, bodies)).mean(-1) / std**2)
 
 
-def motion_joint_position_error_exp(world: World, command_name: str, std: float) -> Tensor:
-    """exp(-m / std^2) of the mean m of squared differences of joint positions [rad^2], (N,)."""
-    motion, row = _motion(world, command_name)
-    return torch.exp(-(motion.joint_pos[row] - world.robot.joint_pos).square().mean(-1) / std**2)
-
-
 # ---- terminations ----------------------------------------------------------------------------------------------------
 
 

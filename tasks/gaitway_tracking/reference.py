@@ -17,8 +17,6 @@ from .generator import MOTIONS, generate
 from .kinematics import bodies_of
 from .motion import Array, Motion, MotionError, load
 
-BODY_TABLES = ("body_pos", "body_quat_wxyz", "body_lin_vel", "body_ang_vel")
-
 
 @dataclass(frozen=True, eq=False)
 class Reference:

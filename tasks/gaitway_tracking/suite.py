@@ -26,8 +26,6 @@ from .motion import Array
 
 LOST = 0.3
 """Mean distance of bodies from the motion, in heights of the base, at which a robot has lost it."""
-PLAYED, STOOD = 8.0, 1.5
-"""Time for which robots are told to play at least, and for which they stand before and after it [s]."""
 
 
 @dataclass(frozen=True)
