@@ -1,6 +1,7 @@
 """Make a run's bundle the one that ``gaitway demo`` shows.
 
     python docs/tools/ship_demo.py runs/walk
+    python docs/tools/ship_demo.py runs/dance --name dance
 
 The bundle must have passed validation. made.yaml, beside it, says which commands made it.
 """
@@ -23,8 +24,8 @@ from gaitway.runs.folder import RunFolder
 OUT = "runs/walk"
 
 
-def ship(run: Path) -> Path:
-    """Copy the bundle of a run, with the commands that made it; returns its new folder."""
+def ship(run: Path, name: str | None = None) -> Path:
+    """Copy the bundle of a run, with the commands that made it; returns its new folder, ``name`` or the robot's."""
     bundle = run / "bundle"
     files = verify_files(bundle)
     verdict = read_verdict(bundle / VERDICT_FILE, policy=bundle / "policy.onnx")
@@ -43,7 +44,7 @@ def ship(run: Path) -> Path:
         "commit": record["git"]["commit"],
         "versions": record["versions"],
     }
-    target = BUNDLES / Contract.load(bundle).robot
+    target = BUNDLES / (name or Contract.load(bundle).robot)
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in (*files, "contract.yaml", VERDICT_FILE):
@@ -64,4 +65,6 @@ def command_of(words: list[str]) -> list[str]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="run folder with bundle/ and its validation.json")
-    print(about(ship(parser.parse_args().run)))
+    parser.add_argument("--name", help="name of the bundle (default: its robot's)")
+    options = parser.parse_args()
+    print(about(ship(options.run, options.name)))

@@ -27,12 +27,12 @@ class Row:
 
 
 def shipped() -> list[str]:
-    """Names of the robots that have a bundle here."""
+    """Names of the bundles here."""
     return sorted(path.name for path in BUNDLES.iterdir() if path.is_dir())
 
 
 def bundle_of(name: str) -> Path:
-    """Folder of the bundle for a robot, or of a pulled one; :class:`UserError` if there is none."""
+    """Folder of the bundle called ``name``, or of a pulled one; :class:`UserError` if there is none."""
     if name in (names := shipped()):
         return BUNDLES / name
     if (found := find(name)) is not None:

@@ -10,7 +10,7 @@ const card = make("div", { className: "gw-card" }, title, detail);
 const overlay = make("div", { id: "gaitway" }, card);
 document.body.append(overlay);
 
-let file = "robot", socket = null, controls = null, moved = false;
+let file = "robot", socket = null, controls = null, moved = false, steers = false;
 const say = (words) => { if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(words)); };
 
 function dress() {
@@ -23,6 +23,7 @@ function steer() {
   controls = new Controls({
     ask: (what) => say(what === "again" ? { again: true } : { push: what }),
     told: (text) => { pad.textContent = text; },
+    keys: () => steers,
   });
   const push = make("button", { type: "button", onclick: () => say({ push: PUSH_WAY }) }, "Push");
   controls.turn.element.before(push);
@@ -41,6 +42,8 @@ function hear(words) {
   detail.textContent = words.detail;
   file = words.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   if (words.steers && !controls) steer();
+  steers = words.steers;
+  if (controls) controls.sticks.hidden = keys.hidden = !steers;
 }
 
 function connect() {

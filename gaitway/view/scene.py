@@ -119,7 +119,10 @@ GLIDE = 0.1  # share of the way that a followed robot's ground moves from one pi
 
 
 class Scene:
-    """The model's geoms as meshes on one frame for each body, on a grid, or on the ground that the model has."""
+    """The model's geoms as meshes on one frame for each body, on a grid, or on the ground that the model has.
+
+    ``base_qpos`` is where the base's place is in ``qpos``; its end for a base that is fixed.
+    """
 
     def __init__(self, model: mujoco.MjModel, server: Any, base_qpos: int):
         self.model, self.data, self.server, self.base = model, mujoco.MjData(model), server, base_qpos
@@ -165,7 +168,8 @@ class Scene:
         """Pose the robot. Following moves the floor below a robot that stays, so that the camera is the user's own."""
         self.data.qpos[:] = qpos
         mujoco.mj_kinematics(self.model, self.data)
-        self.shift = shift = self._under(qpos[self.base : self.base + 2]) if follow else np.zeros(3)
+        moves = follow and self.base < self.model.nq
+        self.shift = shift = self._under(qpos[self.base : self.base + 2]) if moves else np.zeros(3)
         with self.server.atomic():
             self.floor.position = -np.mod(shift, 1.0) if self.level else -shift
             self.ground.position = -shift

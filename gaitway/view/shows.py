@@ -50,15 +50,15 @@ def walker_of(path: Path, kind: str, model: Path | None, ground: Ground | None, 
 def film_of_walk(walker: Walker, out: Path, seconds: float) -> None:
     """Write a film of a tour of the commands to ``out``, an ``.mp4``."""
     import numpy as np
-    from gaitway_onboard.control.commands import scripted, tour
-    from gaitway_sim2real.mujoco.film import check_video_path, film
+    from gaitway_onboard.control.commands import scripted
+    from gaitway_sim2real.mujoco.film import COMPONENTS, check_video_path, film
 
     from ..runs.files import make_folder
     from ..training.progress import Counter
 
     check_video_path(out)
     make_folder(out.absolute().parent)
-    source = scripted(tour(walker.command_ranges, seconds))
+    source = scripted(walker.tour(seconds))
     qpos, commands, velocities = [], [], []
     for step in Counter("walk", "steps").each(range(round(seconds / walker.control_dt))):
         command = np.array(source(step * walker.control_dt))
@@ -71,10 +71,11 @@ def film_of_walk(walker: Walker, out: Path, seconds: float) -> None:
         walker.stage,
         np.array(qpos),
         np.array(commands),
-        np.array(velocities),
+        np.array(velocities) if walker.steers else None,
         labels,
         out,
         control_dt=walker.control_dt,
+        components=COMPONENTS if walker.steers else tuple((label, "") for label in walker.labels),
         frames=Counter("film", "frames").each,
     )
     print(f"video: {out}")

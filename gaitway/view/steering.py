@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.control.commands import scripted, tour
+from gaitway_onboard.control.commands import scripted
 
 from .gait_diagram import GaitDiagram
 from .remote import PUSHES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gaitway_sim2real.mujoco.physics import Physics
 
 PUSH = 0.8  # [m/s]
-TOUR, FIRST_LEG = 45.0, 5.0  # [s]; the first leg, in which it stands, is left out at first
+TOUR = 45.0  # [s]; the first leg, in which it stands, is left out at first
 DRAWN_S = 0.12  # between gait diagrams
 AS_MODELLED = "as modelled"
 PLAIN, SLIPPERY, ROUGH = (232, 234, 237), (186, 222, 247), (196, 190, 178)  # colours of the floor
@@ -63,7 +63,7 @@ class Show:
         self.panel = panel_of(walker, self.server, self.scene, self.touring)
         self._dress(self.dark)
         self.clock, self.picture = time.monotonic(), 0.0
-        self.server.remote.tell(walker.title, walker.detail, steers=True)
+        self.server.remote.tell(walker.title, walker.detail, steers=walker.steers)
 
     def _dress(self, dark: bool) -> None:
         self.dark = dark
@@ -101,7 +101,7 @@ class Show:
 
 def panel_of(walker: Walker, server: Any, scene: Scene, touring: bool = False) -> Panel:
     """The panel with all that this walker can do."""
-    if isinstance(walker, BundleWalker):
+    if isinstance(walker, BundleWalker) and not walker.fixed:
         return BundlePanel(walker, server, scene, touring)
     return Panel(walker, server, scene, touring)
 
@@ -113,34 +113,59 @@ def floors() -> dict[str, Physics]:
     return {AS_MODELLED if name == NOMINAL else floor.title: floor.physics for name, floor in FLOORS.items()}
 
 
+class Dial:
+    """One number of the command on the page: a slider, a box to tick for 0 or 1, or nothing where it cannot change."""
+
+    def __init__(self, gui: Any, label: str, limits: tuple[float, float], value: float, *, step: float | None):
+        (self._low, high), self._fixed, self._handle = limits, value, None
+        self._step = step or (high - self._low) / 100.0
+        if limits == (0.0, 1.0) and step is None:
+            self._handle, self._step = gui.add_checkbox(label, bool(value)), 1.0
+        elif self._low < high:
+            self._handle = gui.add_slider(label, min=self._low, max=high, step=self._step, initial_value=value)
+
+    @property
+    def value(self) -> float:
+        return self._fixed if self._handle is None else float(self._handle.value)
+
+    @value.setter
+    def value(self, value: float) -> None:
+        if self._handle is None:
+            return
+        shown = type(self._handle.value)(round(self._low + self._step * round((value - self._low) / self._step), 6))
+        if self._handle.value != shown:
+            self._handle.value = shown
+
+
 class Panel:
     """Commands and pushes in, measured velocity out. What the page's threads ask for is done between two steps."""
 
     def __init__(self, walker: Walker, server: Any, scene: Scene, touring: bool = False):
         self.walker, self.gui, self.remote, self.scene = walker, server.gui, server.remote, scene
+        self.moves = walker.base_qpos < walker.model.nq
         self.asked: deque[Callable[[], None]] = deque()
         self.pushed = PushArrow(server)
-        self._tour, self._time = scripted(tour(walker.command_ranges, TOUR)), FIRST_LEG
+        script = walker.tour(TOUR)
+        self._tour, self._time = scripted(script), script[1][0]
         self.measured = self.gui.add_markdown("")
         self._above()
         with self.gui.add_folder("Command"):
-            names = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
-            self.sliders = [
-                self.gui.add_slider(name, min=low, max=high, step=0.05, initial_value=0.0)
-                for name, (low, high) in zip(names, walker.command_ranges, strict=True)
-            ]
+            dials = zip(walker.labels, walker.command_ranges, walker.still, strict=True)
+            step = 0.05 if walker.steers else None
+            self.sliders = [Dial(self.gui, name, limits, value, step=step) for name, limits, value in dials]
             self.touring = self.gui.add_checkbox(
                 "tour", touring, hint="go through the commands until a slider is moved"
             )
             self._button("Stop", self._stop)
-        with self.gui.add_folder("Push"):
-            self.strength = self.gui.add_slider("by [m/s]", min=0.1, max=2.0, step=0.1, initial_value=PUSH)
-            ways = self.gui.add_button_group("push", tuple(PUSHES))
-            ways.on_click(lambda event: self.asked.append(functools.partial(self._push, event.target.value)))
+        if self.moves:
+            with self.gui.add_folder("Push"):
+                self.strength = self.gui.add_slider("by [m/s]", min=0.1, max=2.0, step=0.1, initial_value=PUSH)
+                ways = self.gui.add_button_group("push", tuple(PUSHES))
+                ways.on_click(lambda event: self.asked.append(functools.partial(self._push, event.target.value)))
         self._below()
         with self.gui.add_folder("View"):
             self.paused = self.gui.add_checkbox("pause", False)
-            self.follow = self.gui.add_checkbox("follow", True)
+            self.follow = self.gui.add_checkbox("follow", True, visible=self.moves)
             self._button("Start again", walker.reset)
         self._told = self._wanted()
 
@@ -159,14 +184,17 @@ class Panel:
             self.asked.popleft()()
         while self.remote.asked:
             what = self.remote.asked.popleft()
-            self.walker.reset() if what == "again" else self._push(what)
+            if what == "again":
+                self.walker.reset()
+            elif self.moves:
+                self._push(what)
 
     def command(self) -> Array:
-        """Command of the next control step, (3,): the tour's, which ends when a slider is moved, or the sliders'.
+        """Command of the next control step, (D,): the tour's, which ends when a slider is moved, or the sliders'.
 
         Keys, gamepad and sticks move the sliders.
         """
-        if (shares := self.remote.shares()) is not None:
+        if self.walker.steers and (shares := self.remote.shares()) is not None:
             self.touring.value = False
             ranges = self.walker.command_ranges
             self._tell(
@@ -184,14 +212,15 @@ class Panel:
 
     def show(self) -> None:
         """Bring the page up to date."""
-        columns = {
-            "command": self._wanted(),
-            "measured": self.walker.velocity(),
-            "policy's estimate": self.walker.own(),
-        }
-        self.measured.content = "\n".join(velocity_table(columns))
-        base = self.walker.qpos[self.walker.base_qpos : self.walker.base_qpos + 3]
-        self.pushed.show(base - self.scene.shift)
+        if self.moves:
+            columns = {
+                "command": self._wanted() if self.walker.steers else None,
+                "measured": self.walker.velocity(),
+                "policy's estimate": self.walker.own(),
+            }
+            self.measured.content = "\n".join(velocity_table(columns))
+            base = self.walker.qpos[self.walker.base_qpos : self.walker.base_qpos + 3]
+            self.pushed.show(base - self.scene.shift)
 
     def paint(self, dark: bool) -> None:
         """Paint what has other colours on a dark page."""
@@ -201,14 +230,12 @@ class Panel:
 
     def _tell(self, command: tuple[float, ...]) -> None:
         for slider, value in zip(self.sliders, command, strict=True):
-            rounded = round(20 * value) / 20
-            if slider.value != rounded:
-                slider.value = rounded
+            slider.value = value
         self._told = self._wanted()
 
     def _stop(self) -> None:
         self.touring.value = False
-        self._tell((0.0, 0.0, 0.0))
+        self._tell(self.walker.still)
 
     def _push(self, name: str) -> None:
         forward, left = PUSHES[name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import mujoco
 import numpy as np
 from gaitway_onboard.bundle.contract import OWN_VELOCITY
-from gaitway_onboard.control.commands import STILL, Command, follow
+from gaitway_onboard.control.commands import STILL, Command, Script, follow, tour, tour_of
 from gaitway_onboard.rotation import quat_apply, tilt_of
 from gaitway_tasks.ground import LEVEL, Ground
 from numpy.typing import NDArray
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating]
 UPSIDE_DOWN = 0.3  # a base whose z axis has less than this of "up" in it has fallen
+VELOCITY: tuple[str, ...] = ("forward [m/s]", "left [m/s]", "turn left [rad/s]")
 LYING, GET_UP_S = 0.5, 1.0  # so has one that stays below this share of its height for so long [s]
 
 
 class Walker(Protocol):
-    """``model`` is made to be looked at; ``qpos`` (nq,) poses it. Commands are vx, vy [m/s], yaw rate [rad/s].
+    """``model`` is made to be looked at; ``qpos`` (nq,) poses it.
 
+    A command has a number for each of ``labels``, in ``command_ranges``; ``still`` is that of a robot at rest. Numbers
+    of a robot that ``steers`` are vx, vy [m/s] and yaw rate [rad/s].
     ``stage`` is what the film camera needs to know of the model, ``caption`` a few words for a corner of the film.
     ``own`` is the velocity as the policy estimated it in the last step, NaN for what it does not estimate, or None.
     ``heading`` is the direction of the base's x axis in the world's plane [rad].
@@ -41,7 +44,10 @@ class Walker(Protocol):
     model: mujoco.MjModel
     base_qpos: int
     control_dt: float
+    steers: bool
+    labels: tuple[str, ...]
     command_ranges: tuple[tuple[float, float], ...]
+    still: Command
     stage: Any
 
     @property
@@ -52,6 +58,7 @@ class Walker(Protocol):
     def reset(self) -> None: ...
     def heading(self) -> float: ...
     def push(self, velocity: Array) -> None: ...
+    def tour(self, seconds: float) -> Script: ...
 
 
 class BundleWalker:
@@ -66,16 +73,22 @@ class BundleWalker:
         self.robot = LockstepRobot(bundle, model, visual=True, ground=ground)
         self.policy = OnboardPolicy(bundle, self.robot.joint_names)
         contract = self.policy.contract
-        contract.check_velocity("the page gives")
         self._gains = walking_gains(contract, self.robot.joint_names)
         self.name, self.caption, self.model = contract.task, "exported policy", self.robot.model
         self.title, self.detail = _title(contract.robot), f"{contract.task}, bundle {bundle.absolute().name}"
         self.stage: Any = self.robot.plant
         self.surroundings = Surroundings(self.robot.plant)
         self.base_qpos, self.control_dt = self.robot.plant.base_qpos, contract.control_dt
-        self.command_ranges = contract.command_ranges
+        self.steers, self.still, self.command_ranges = (
+            contract.follows_velocity,
+            contract.still,
+            contract.command_ranges,
+        )
+        named = zip(contract.command_names, contract.command_units, strict=True)
+        self.labels = VELOCITY if self.steers else tuple(name if u == "1" else f"{name} [{u}]" for name, u in named)
+        self.fixed = self.robot.plant.fixed_pose is not None
         self._lying = 0.0
-        self._told: Command = STILL
+        self._told: Command = self.still
         self.reset()
 
     @property
@@ -90,11 +103,12 @@ class BundleWalker:
         return None if own is None else planar(own)
 
     def step(self, command: Array) -> None:
-        vx, vy, yaw = command.tolist()
-        self._told = follow((vx, vy, yaw), self._told, self.policy.contract)
+        self._told = follow(tuple(command.tolist()), self._told, self.policy.contract)
         targets = self.policy.step(self.robot.read(), self._told)
         self.robot.write(targets, *self._gains)
         self.robot.sleep_until(self.robot.clock() + self.control_dt)
+        if self.fixed:
+            return
         low = self.robot.base_height() < LYING * self.stage.start_height
         self._lying = self._lying + self.control_dt if low else 0.0
         if np.cos(tilt_of(self._base_quat())) < UPSIDE_DOWN or self._lying > GET_UP_S:
@@ -111,13 +125,16 @@ class BundleWalker:
         return self.surroundings.contacts(self.robot.data)
 
     def reset(self) -> None:
-        self._lying, self._told = 0.0, STILL
+        self._lying, self._told = 0.0, self.still
         self.robot.place(self.policy.contract.default_joint_pos)
         self.policy.reset()
 
     def push(self, velocity: Array) -> None:
         dof = self.robot.plant.base_dof
         self.robot.data.qvel[dof : dof + 2] += velocity
+
+    def tour(self, seconds: float) -> Script:
+        return tour_of(self.policy.contract, seconds)
 
 
 class WorldWalker:
@@ -149,6 +166,8 @@ class WorldWalker:
         self.title, self.detail = _title(task.robot.name), f"{task.name}, run {run.absolute().name}, {self.caption}"
         self.model, self.base_qpos = _visual_model(task), 0
         _lay_tile(self.env.world, self.model)
+        self.steers, self.labels = True, VELOCITY
+        self.still: Command = STILL
         self.command_ranges: tuple[tuple[float, float], ...] = tuple(steering(task)[1].ranges().values())
         self.stage = RobotModel(
             **addresses(self.model, task.robot.base_name, task.robot.joint_names),
@@ -208,6 +227,9 @@ class WorldWalker:
         planar = torch.tensor([[*velocity, 0.0]], dtype=torch.float32)
         self.env.world.add_root_velocity(torch.tensor([0]), planar, torch.zeros(1, 3))
         self.env.world.finish_events()
+
+    def tour(self, seconds: float) -> Script:
+        return tour(self.command_ranges, seconds)
 
 
 def _title(robot: str) -> str:

@@ -22,7 +22,7 @@ STAND = 0.4
 RAMP = 2
 """Cycles in which a gait comes to its speed, and in which it stops."""
 CYCLES = 8
-"""Cycles of a gait at its speed: the part that is repeated."""
+"""Cycles of a gait at its speed: the part that is repeated, if it is the whole motion."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,8 @@ class Steps:
     """Yaw rate, in sqrt(g / height)."""
     pace: bool = False
     """True if the feet of one side swing together; else it is the gait of :data:`GAITS`."""
+    cycles: int = CYCLES
+    """Cycles at that speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,10 @@ class Sway:
     """Signs of the movements, one after the other."""
 
 
-MOTIONS: dict[str, Steps | Sway] = {
+BOW = Sway(place=(-0.05, 0.0, -0.12), turn=(0.0, 0.3, 0.0))
+SWAY = Sway(place=(0.0, 0.04, -0.03), turn=(0.15, 0.0, 0.15), sides=(1, -1))
+
+MOTIONS: dict[str, Steps | Sway | tuple[Steps | Sway, ...]] = {
     "trot": Steps(speed=(0.2, 0.0)),
     "backwards": Steps(speed=(-0.15, 0.0)),
     "sideways": Steps(speed=(0.0, 0.12)),
@@ -58,10 +63,11 @@ MOTIONS: dict[str, Steps | Sway] = {
     "pace": Steps(speed=(0.15, 0.0), pace=True),
     "march": Steps(),
     "squat": Sway(place=(0.0, 0.0, -0.25), sides=(1, 1)),
-    "bow": Sway(place=(-0.05, 0.0, -0.12), turn=(0.0, 0.3, 0.0)),
-    "sway": Sway(place=(0.0, 0.04, -0.03), turn=(0.15, 0.0, 0.15), sides=(1, -1)),
+    "bow": BOW,
+    "sway": SWAY,
+    "dance": (BOW, Steps(turn=0.2, cycles=2), SWAY, Steps(turn=-0.2, cycles=2)),
 }
-"""Motions by name."""
+"""Motions by name; a tuple is one part after the other."""
 
 
 def generate(name: str, robot: Robot, fps: float) -> Motion:
@@ -71,8 +77,7 @@ def generate(name: str, robot: Robot, fps: float) -> Motion:
     if robot.fixed_base or not robot.foot_names:
         raise MotionError(f"robot {robot.name!r} has no feet: its motions are files")
     recipe = MOTIONS[name]
-    made = _stepping(recipe, robot, fps) if isinstance(recipe, Steps) else _swaying(recipe, robot, fps)
-    place, turn, feet, loop = made
+    place, turn, feet, loop = _made(recipe, robot, fps)
     quat = quat_of(*turn.T)
     return Motion(
         fps=fps, joint_names=robot.joint_names, joint_pos=reach(robot, place, quat, feet), root_pos=place,
@@ -89,6 +94,31 @@ def smooth(share: Array) -> Array:
 
 Made = tuple[Array, Array, Array, tuple[int, int]]
 """Place of the base (T, 3) [m], its roll, pitch and yaw (T, 3) [rad], feet (T, F, 3) [m], and the loop [frames]."""
+
+
+def _made(recipe: Steps | Sway | tuple[Steps | Sway, ...], robot: Robot, fps: float) -> Made:
+    if isinstance(recipe, Steps):
+        return _stepping(recipe, robot, fps)
+    if isinstance(recipe, Sway):
+        return _swaying(recipe, robot, fps)
+    place, turn, feet, _ = _made(recipe[0], robot, fps)
+    for part in recipe[1:]:
+        further = _moved(_made(part, robot, fps), place[-1], turn[-1, 2], 1 + round(STAND * fps))
+        place, turn, feet = (np.concatenate(pair) for pair in zip((place, turn, feet), further, strict=True))
+    return place, turn, feet, (0, len(place) - 1)
+
+
+def _moved(made: Made, end: Array, yaw: float, skipped: int) -> tuple[Array, Array, Array]:
+    """A part that begins with the base at ``end`` (3,) and ``yaw``, without its first frames."""
+    place, turn, feet, _ = made
+    c, s = math.cos(yaw), math.sin(yaw)
+    rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    begin = np.array([*place[0, :2], 0.0])
+    shift = np.array([*end[:2], 0.0])
+    turned = turn + np.array([0.0, 0.0, yaw])
+    return tuple(
+        part[skipped:] for part in ((place - begin) @ rotation.T + shift, turned, (feet - begin) @ rotation.T + shift)
+    )
 
 
 def _swaying(recipe: Sway, robot: Robot, fps: float) -> Made:
@@ -114,7 +144,7 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
     height = robot.init_height
     start, feet = standing(robot)
     period = 2 * round(gait.period * math.sqrt(height / GRAVITY) * fps / 2)
-    stand, ramp, level = round(STAND * fps), RAMP * period, CYCLES * period
+    stand, ramp, level = round(STAND * fps), RAMP * period, recipe.cycles * period
     count = stand + ramp + level + ramp + stand + 1
     t = np.arange(count + 2 * period)  # feet look ahead
     pace = smooth((t - stand) / ramp) * smooth((stand + ramp + level + ramp - t) / ramp)

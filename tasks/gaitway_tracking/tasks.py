@@ -178,7 +178,7 @@ def few_cores(task: Task) -> Task:
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
     drives = {name: stiffer(law) for name, law in as_built(robot).items()}
-    narrow = {"motion_body_pos": 0.25, "motion_body_ori": 0.5, "motion_body_lin_vel": 0.5}
+    narrow = {"motion_body_pos": 0.15, "motion_body_ori": 0.5, "motion_body_lin_vel": 0.25}
     tracked = {
         name: replace(term, params={**term.params, "std": narrow.get(name, 1.0) * term.params["std"]})
         if "std" in term.params else term

@@ -79,12 +79,13 @@ def tour(ranges: Sequence[tuple[float, float]], seconds: float) -> Script:
 
 
 def _settings(contract: Contract) -> list[Command]:
-    """Rest, each number at either end of its range, and rest again."""
+    """Rest, each number at the ends of its range that are not rest, and rest again."""
     still = contract.still
     ends = [
         (*still[:number], end, *still[number + 1 :])
         for number, limits in enumerate(contract.command_ranges)
-        for end in limits
+        for end in dict.fromkeys(limits)
+        if end != still[number]
     ]
     return [still, *ends, still]
 
