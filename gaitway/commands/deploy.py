@@ -58,7 +58,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--interface NAME", "network interface that the robot is on; lo for 'gaitway twin'", required=True)
     parser.option("--domain", "DDS domain (default 0; 'gaitway twin' is on 1)", options.domain, default=0)
     parser.option("--config FILE.yaml", "ros2 only: topics, joints, gains", Path)
-    parser.option("--command SOURCE|VX,VY,YAW", "source of velocity commands, or one command", dest="velocity")
+    parser.option("--command SOURCE|VX,VY,YAW", "source of commands, or one command", dest="velocity")
     parser.option("--gamepad DEVICE", "gamepad to read with --command gamepad (default: the first one)", Path)
     parser.option("--seconds S", "run the policy for S seconds (default: until the operator ends it)", options.seconds)
     parser.option("--excite S", "move a hung robot for identification, without a bundle", options.seconds)
@@ -107,9 +107,13 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.ok and incomplete is None else 1
 
 
+SOURCES = ("remote", "gamepad", "keyboard", "cmd_vel")
+"""Sources of velocities."""
+
+
 @dataclass
 class _Panel:
-    """Source of velocity commands, and the operators who can stop or continue."""
+    """Source of commands, and the operators who can stop or continue."""
 
     source: CommandSource
     about: str
@@ -243,7 +247,9 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
 
     remote = RemoteOperator(contract)
     operators: list[Any] = [remote]
-    wanted = args.velocity or "0,0,0"
+    wanted = args.velocity or ",".join(map(str, contract.still))
+    if wanted in SOURCES:
+        contract.check_velocity(f"{wanted} gives")
     if wanted == "remote":
         return _Panel(lambda time: remote.sticks.command(robot.clock()), "the transmitter's sticks", operators)
     if wanted == "gamepad":
@@ -253,7 +259,7 @@ def _panel(args: argparse.Namespace, robot: Any, contract: Any, stack: contextli
     if wanted == "keyboard":
         if not sys.stdin.isatty():
             raise UserError("--command keyboard needs a terminal")
-        return _Panel(lambda time: (0.0, 0.0, 0.0), "the keyboard", operators)  # known once it is opened
+        return _Panel(lambda time: contract.still, "the keyboard", operators)  # known once it is opened
     if wanted == "cmd_vel":
         from gaitway_onboard.transports.cmd_vel import CmdVel
 
@@ -282,7 +288,7 @@ def _keyboard(panel: _Panel, contract: Any, stack: contextlib.ExitStack) -> Iter
     stack.callback(keyboard.close)
     if panel.about == "the keyboard":
         panel.source = lambda elapsed: keyboard.sticks.command(time.monotonic())
-    print(Keyboard.HELP, flush=True)
+    print(Keyboard.HELP + (Keyboard.STEERING if contract.follows_velocity else ""), flush=True)
     yield keyboard
 
 

@@ -128,23 +128,25 @@ def best(rows: Sequence[Mapping[str, Any]], kept: Collection[int]) -> int | None
     Policies that passed the whole suite come first, the newest of them before the others. Then come those that passed
     their examination, by ``closest``, the largest share of its allowance that a check used. Then come the others, by
     the number of checks that failed, and by ``closest``. A scenario that was left out counts as a failed check: it was
-    left out because others failed by far. The newest wins a tie.
+    left out because others failed by far, and ``worst`` is the share of the checks that were made. The newest wins a
+    tie.
     """
     found = [row for row in rows if isinstance(row.get("steps"), int) and row["steps"] in kept]
     examined = {row["steps"]: row for row in found}  # of two rows the later one
     return min(examined, key=lambda steps: (*_rank(examined[steps]), -steps), default=None)
 
 
-def _rank(row: Mapping[str, Any]) -> tuple[int, int, float]:
-    """Smaller is better: how it passed, number of failed checks, share of the allowance."""
+def _rank(row: Mapping[str, Any]) -> tuple[int, int, float, float]:
+    """Smaller is better: how it passed, number of failed checks, shares of the allowance."""
     if (row.get("suite") or {}).get("passed") is True:
-        return 0, 0, 0.0
+        return 0, 0, 0.0, 0.0
+    used = _share(row, "closest"), _share(row, "worst")
     if row.get("passed") is True:
-        return 1, 0, _closest(row)
-    return 2, len(row.get("missing") or ()) + len(row.get("left_out") or ()), _closest(row)
+        return 1, 0, *used
+    return 2, len(row.get("missing") or ()) + len(row.get("left_out") or ()), *used
 
 
-def _closest(row: Mapping[str, Any]) -> float:
-    """Largest share of its allowance that a check used; infinite in rows that do not say, or were not measured."""
-    value = row.get("closest")
+def _share(row: Mapping[str, Any], name: str) -> float:
+    """Share of its allowance that a check used; infinite in rows that do not say, or were not measured."""
+    value = row.get(name)
     return float(value) if isinstance(value, int | float) and not math.isnan(value) else math.inf

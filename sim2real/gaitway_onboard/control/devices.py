@@ -33,12 +33,15 @@ NO_REMOTE = Remote()
 
 
 class Sticks:
-    """Forward, left and counter-clockwise in [-1, 1], as commands in the range that the policy was trained on."""
+    """Forward, left and counter-clockwise in [-1, 1], as velocities in the range that the policy was trained on.
+
+    A policy that follows no velocity is told to rest.
+    """
 
     def __init__(self, contract: Contract, stale: float = STALE):
         """``stale`` is the silence after which they count as released [s]."""
-        contract.check_velocity("sticks and keys give")
-        self._ranges, self._stale = contract.command_ranges, stale
+        self._ranges, self._stale = contract.command_ranges if contract.follows_velocity else None, stale
+        self._still = contract.still
         self._shares = (0.0, 0.0, 0.0)
         self._stamp = -1e9
 
@@ -46,8 +49,8 @@ class Sticks:
         self._shares, self._stamp = (_beyond(forward), _beyond(left), _beyond(turn)), now
 
     def command(self, now: float) -> Command:
-        if now - self._stamp > self._stale:
-            return 0.0, 0.0, 0.0
+        if self._ranges is None or now - self._stamp > self._stale:
+            return self._still
         vx, vy, yaw = (
             share * (high if share > 0.0 else -low)
             for share, (low, high) in zip(self._shares, self._ranges, strict=True)
@@ -137,7 +140,8 @@ class Keyboard:
     last key; a full stop that is held down keeps it up. Any other key zeroes it.
     """
 
-    HELP = "Enter: go on   space: STOP (damp)   x: lower   w/s a/d q/e: velocity   hold '.': keep it   0: stand"
+    HELP = "Enter: go on   space: STOP (damp)   x: lower"
+    STEERING = "   w/s a/d q/e: velocity   hold '.': keep it   0: stand"
     KEEP = "."
     STEPS = {"w": (1, 0, 0), "s": (-1, 0, 0), "a": (0, 1, 0), "d": (0, -1, 0), "q": (0, 0, 1), "e": (0, 0, -1)}  # noqa: RUF012
 

@@ -105,8 +105,12 @@ class Examination:
     @property
     def closest(self) -> float:
         """Largest share of its allowance that a check uses, above 1 beyond the limit; infinite if not all were made."""
-        used = (row.check.used for row in self.checks if row.check.limit or not row.check.passed)
-        return math.inf if self.left_out else max(used, default=0.0)
+        return math.inf if self.left_out else self.worst
+
+    @property
+    def worst(self) -> float:
+        """The same share of the checks that were made."""
+        return max((row.check.used for row in self.checks if row.check.limit or not row.check.passed), default=0.0)
 
     def words(self) -> str:
         """Outcome with the failed checks: the worst of each metric, the worst metric first."""
@@ -135,6 +139,7 @@ class Examination:
                 "passed": self.passed,
                 "missing": [check.words() for check in self.missing()],
                 "closest": self.closest,
+                "worst": self.worst,
                 "seed": self.seed,
                 "left_out": list(self.left_out),
                 "checks": checks,

@@ -156,13 +156,14 @@ def _stiff(robot: Robot) -> dict[str, ActuatorLaw]:
 
 FEW_CORES: dict[str, Any] = {
     "num_envs": 512,
-    "total_steps": 1_500_000,
+    "total_steps": 1_000_000,
     "examination_interval": 250_000,
     "agent.first_guess": True,
     "agent.num_steps": 24,
     "agent.gamma": 0.98,
     "agent.average_steps": 100_000,
     "agent.model.init_std": 0.05,
+    "agent.model.actor_hidden": (128, 128),
     "agent.model.normalize_observations": False,
     "agent.optimizer.epochs": 4,
     "agent.optimizer.minibatches": 4,

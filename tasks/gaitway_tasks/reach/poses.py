@@ -16,7 +16,7 @@ from ..mdp import events, observations, pose
 from ..robots.arms import Link, chain, loads
 from ..spec import Task, Term
 
-FIT = 2000
+FIT = 5000
 """Gradient steps by which a policy learns the actions."""
 POSES, COPIES = 2048, 4
 """Poses that are solved, and states of the arm at each."""

@@ -10,7 +10,7 @@ import torch
 from gaitway_files import trust as trusting
 from gaitway_files.errors import UserError
 from gaitway_mujoco import make_env
-from gaitway_onboard.bundle.contract import BundleError, Contract
+from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.bundle.policy import OnboardPolicy, SignalError
 from gaitway_onboard.control.commands import parse_script, scripted, tour_of
 from gaitway_onboard.control.controller import ControllerConfig
@@ -126,9 +126,10 @@ def test_what_is_about_velocities_says_so(bundle, capsys, words, said):
     assert said in capsys.readouterr().err
 
 
-def test_sticks_give_velocities(bundle):
-    with pytest.raises(BundleError, match="sticks and keys give velocity commands"):
-        Sticks(Contract.load(bundle))
+def test_sticks_move_nothing_but_velocities(bundle):
+    sticks = Sticks(Contract.load(bundle))
+    sticks.move(1.0, 1.0, 1.0, now=0.0)
+    assert sticks.command(0.0) == Contract.load(bundle).still
 
 
 def test_a_tour_goes_to_each_end(bundle):

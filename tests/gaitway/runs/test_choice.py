@@ -47,6 +47,7 @@ def row(steps: int, missing: int = 0, closest: float | None = None, suite: bool 
         ([row(1, 1, closest=1.2), row(2, 1, closest=1.1), row(3, 1, closest=1.3)], 2),
         ([row(1, 1), row(2, 1)], 2),
         ([row(1, 3), row(2, 1, left_out=["standing", "stops", "straight"])], 1),  # left out since it is hopeless
+        ([row(1, 1, left_out=["load"], worst=3.0), row(2, 1, left_out=["load"], worst=9.0)], 1),
         ([row(1, closest=float("nan")), row(2, closest=float("inf")), row(3, closest=0.99)], 3),
         ([row(1), row(1, 2), row(2, 1)], 2),  # the later row of the same steps counts
         ([row(4), row(5, suite=True), {"passed": True}, {"steps": [1]}, row(3, 9)], 3),  # four and five were not kept
