@@ -156,6 +156,13 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
     xy = np.concatenate((np.zeros((1, 2)), np.cumsum(moved, 0)[:-1]))
 
     swing = round((1 - gait.duty) * period)
+    sway = np.zeros((count, 2))
+    if recipe.pace:
+        phase = 2 * np.pi * (t[:count] - stand - swing / 2) / period
+        sway = (
+            aside[:count]
+            * (-_sway(height, period / fps, np.abs(feet[:, 1]).mean()) * pace[:count] * np.cos(phase))[:, None]
+        )
     path = np.zeros((count, len(feet), 3))
     offsets = tuple(0.0 if y > 0 else 0.5 for y in feet[:, 1]) if recipe.pace else gait.offsets
     for foot, offset in enumerate(offsets):
@@ -170,17 +177,28 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
             path[lift : lift + swing + 1, foot, 2] += gait.height * height * np.sin(np.pi * share) ** 2
             path[lift + swing :, foot] = there
             now, lift = there, lift + period
-    place = np.concatenate((xy[:count], np.zeros((count, 1))), 1) + start
+    place = np.concatenate((xy[:count] + sway, np.zeros((count, 1))), 1) + start
     return place, np.stack((0 * yaw, 0 * yaw, yaw), 1)[:count], path, (stand + ramp, stand + ramp + level)
 
 
+def _sway(height: float, period: float, side: float) -> float:
+    """How far a base at ``height`` [m] goes to the side on which it stands [m], where all feet of one side swing together.
+
+    That of a linear inverted pendulum which stands on feet ``side`` [m] from the middle, half of ``period`` [s] on each.
+    """
+    return side * (1.0 - 1.0 / math.cosh(math.sqrt(GRAVITY / height) * period / 4.0))
+
+
 def standing(robot: Robot) -> tuple[Array, Array]:
-    """Place of the base (3,) and of the feet (F, 3) [m] in the default pose, with the lowest foot on the ground."""
+    """Place of the base (3,) and of the feet (F, 3) [m] in the default pose, with all feet on the ground.
+
+    A default pose may have some feet higher than others, a Go2's by 9 mm.
+    """
     skeleton = Skeleton(robot)
     data = skeleton.default()
     feet = np.array([data.xpos[skeleton.model.body(name).id] for name in robot.foot_names])
     down = robot.foot_height
     drop = 0.0 if down is None else float(feet[:, 2].min() - down)
     base = np.array([0.0, 0.0, robot.init_height - drop])
-    feet[:, 2] -= drop
+    feet[:, 2] = feet[:, 2].min() - drop
     return base, feet
