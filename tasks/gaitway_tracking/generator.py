@@ -116,9 +116,8 @@ def _moved(made: Made, end: Array, yaw: float, skipped: int) -> tuple[Array, Arr
     begin = np.array([*place[0, :2], 0.0])
     shift = np.array([*end[:2], 0.0])
     turned = turn + np.array([0.0, 0.0, yaw])
-    return tuple(
-        part[skipped:] for part in ((place - begin) @ rotation.T + shift, turned, (feet - begin) @ rotation.T + shift)
-    )
+    places, paths = ((part[skipped:] - begin) @ rotation.T + shift for part in (place, feet))
+    return places, turned[skipped:], paths
 
 
 def _swaying(recipe: Sway, robot: Robot, fps: float) -> Made:
@@ -159,10 +158,8 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
     sway = np.zeros((count, 2))
     if recipe.pace:
         phase = 2 * np.pi * (t[:count] - stand - swing / 2) / period
-        sway = (
-            aside[:count]
-            * (-_sway(height, period / fps, np.abs(feet[:, 1]).mean()) * pace[:count] * np.cos(phase))[:, None]
-        )
+        most = _sway(height, period / fps, float(np.abs(feet[:, 1]).mean()))
+        sway = aside[:count] * (-most * pace[:count] * np.cos(phase))[:, None]
     path = np.zeros((count, len(feet), 3))
     offsets = tuple(0.0 if y > 0 else 0.5 for y in feet[:, 1]) if recipe.pace else gait.offsets
     for foot, offset in enumerate(offsets):
@@ -182,15 +179,15 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
 
 
 def _sway(height: float, period: float, side: float) -> float:
-    """How far a base at ``height`` [m] goes to the side on which it stands [m], where all feet of one side swing together.
+    """Way of a base at ``height`` [m] towards the side on which it stands, where feet of a side swing together [m].
 
-    That of a linear inverted pendulum which stands on feet ``side`` [m] from the middle, half of ``period`` [s] on each.
+    It is that of a linear inverted pendulum which stands ``side`` [m] from the middle, for half of ``period`` [s] each.
     """
     return side * (1.0 - 1.0 / math.cosh(math.sqrt(GRAVITY / height) * period / 4.0))
 
 
 def standing(robot: Robot) -> tuple[Array, Array]:
-    """Place of the base (3,) and of the feet (F, 3) [m] in the default pose, with all feet on the ground.
+    """Place of the base (3,) and of the feet (F, 3) [m] in the default pose, all of them on the ground.
 
     A default pose may have some feet higher than others, a Go2's by 9 mm.
     """

@@ -92,8 +92,8 @@ def mpkpe(rec: Trajectory, contract: Contract) -> np.ndarray:
 def reproduced(rec: Trajectory, contract: Contract) -> np.ndarray:
     """Share of the motion of the feet, about the base, that each robot makes while it plays, (N,).
 
-    1 - sum |off|^2 / sum |way|^2, where ``way`` is a foot's way in the motion from its mean place there, and ``off`` its
-    distance from the motion. It is 0 or less for a robot that stands, whatever the motion.
+    1 - sum |off|^2 / sum |way|^2, where ``way`` is a foot's way in the motion from its mean place there, and ``off``
+    its distance from the motion. It is 0 or less for a robot that stands, whatever the motion.
     """
     motion = played_by(contract)
     row = rows(rec, motion)

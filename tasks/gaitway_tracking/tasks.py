@@ -167,8 +167,8 @@ def few_cores(task: Task) -> Task:
     - physics runs at 10 ms x 2, as for walking; a policy is validated at 5 ms;
     - the rewards of body places, rotations and velocities are narrower: a robot that is 4 cm off gets 93 % of
       BeyondMimic's, and learns no more;
-    - a quadruped's places and velocities are those of base and feet: of all bodies, a robot that only stands gets most of
-      the reward of a slow gait;
+    - a quadruped's places and velocities are those of base and feet: of all bodies, a robot that only stands gets most
+      of the reward of a slow gait;
     - pushes come every 3 to 6 s, episodes last 6 s.
     """
     robot = task.robot
@@ -184,7 +184,9 @@ def few_cores(task: Task) -> Task:
     ends = {"bodies": any_of((robot.base_name, *robot.foot_names))} if robot.quadruped else {}
     of = {"motion_body_pos": ends, "motion_body_lin_vel": ends}
     tracked = {
-        name: replace(term, params={**term.params, **of.get(name, {}), "std": narrow.get(name, 1.0) * term.params["std"]})
+        name: replace(
+            term, params={**term.params, **of.get(name, {}), "std": narrow.get(name, 1.0) * term.params["std"]}
+        )
         if "std" in term.params else term
         for name, term in task.rewards.items()
     }  # fmt: skip
