@@ -59,19 +59,21 @@ def measured(run: Path, robot: str, motion: str, seed: int) -> dict[str, Any]:
     return {
         "robot": robot, "clip": Path(motion).stem, "seed": seed, "steps": STEPS, "verdict": verdict["verdict"],
         "passed": sum(s["passed"] for s in required), "of": len(required),
-        **{key: nominal[key] for key in ("completed", "falls", "mpkpe", "joint_error", "velocity_error")},
+        "suite": verdict["suite_version"],
+        **{key: nominal[key] for key in ("completed", "falls", "mpkpe", "reproduced", "joint_error", "velocity_error")},
     }  # fmt: skip
 
 
 def table() -> str:
     """Rows so far as Markdown."""
-    lines = ["| robot | clip | seed | verdict | scenarios | completed | body position error | joint error |",
-             "|---|---|---:|---|---:|---:|---:|---:|"]  # fmt: skip
+    lines = ["| robot | clip | seed | verdict | scenarios | completed | reproduced | body position error | speed |",
+             "|---|---|---:|---|---:|---:|---:|---:|---:|"]  # fmt: skip
     for path in sorted(ROWS.glob("*.json")):
         row = json.loads(path.read_text())
         lines.append(
             f"| {row['robot']} | {row['clip']} | {row['seed']} | {row['verdict']} | {row['passed']} of {row['of']} "
-            f"| {100 * row['completed']:.0f} % | {100 * row['mpkpe']:.1f} cm | {row['joint_error']:.2f} rad |"
+            f"| {100 * row['completed']:.0f} % | {100 * row['reproduced']:.0f} % | {100 * row['mpkpe']:.1f} cm "
+            f"| {row['velocity_error']:.2f} m/s off |"
         )
     return "\n".join(lines)
 

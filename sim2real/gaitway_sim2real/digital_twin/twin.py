@@ -131,6 +131,7 @@ class Twin:
         self._past: deque[list[bytes]] = deque(maxlen=round(PAST / self.period))
         self._doubles: dict[Fault, list[Send]] = {}
         self._tipping = False
+        self._braked = robot.fixed_base  # an arm's brakes hold it until it is commanded
         self._remote, self._let_go = Remote(), math.inf
 
     # ---- time ------------------------------------------------------------------------------------------------------
@@ -163,6 +164,7 @@ class Twin:
             command = self.side.decode(payload)
             if command is not None:
                 self.drives.command(max(due, now) + self._delay, command)
+                self._braked = False
         if self.sport is not None:
             self.sport.step(now)
         if self._tipping:
@@ -170,7 +172,8 @@ class Twin:
         if self.faults.injections:
             self._break_drives(now)
         self.body.set_drives(*self.drives.drive(now, dt, self.body.joint_vel, self.body.joint_torque))
-        self.body.step()
+        if not self._braked:
+            self.body.step()
         self._steps += 1
         now = self.time
         if now >= self._next_state - EPSILON:

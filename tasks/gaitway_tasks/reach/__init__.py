@@ -6,10 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from gaitway_files.patterns import matches
+
 from ..actions import JointPositionAction, joint_positions
 from ..mdp import curriculums, events, observations, pose, rewards, terminations
 from ..robots import Preset, Robot
-from ..robots.robot import ActuatorLaw
+from ..robots.robot import ActuatorLaw, drive
 from ..spec import (
     Curriculum,
     Event,
@@ -101,8 +103,8 @@ def cpu(task: Task) -> Task:
       circle the arm has to lay its elbow aside, or to unwind on the way. A hand with two fingers looks the same after
       half a turn.
     - The arm starts where the command rests.
-    - Drives have the gains that Isaac Lab uses for inverse kinematics (``FRANKA_PANDA_HIGH_PD_CFG``), with gravity: the
-      task's own sag by centimetres when a drive or a load differs from training.
+    - Drives have the gains of Franka's own example of a joint impedance controller, with gravity: the task's are soft
+      and sag by centimetres when a drive or a load differs from training.
     - The last joint moves by twice as much as the others per unit of action, since it turns by as much.
     - The hand carries up to 0.6 kg, drives are up to 6 % off, and targets arrive up to 20 ms late.
     """
@@ -136,7 +138,7 @@ def cpu(task: Task) -> Task:
         "action_delay": Event(func=events.randomize_action_delay, mode="reset", params={"delay_range": (0.0, 0.02)}),
     }
     return task.replace(
-        robot=task.robot.replace(default_joint_pos=READY, actuators=_stiff(task.robot)),
+        robot=task.robot.replace(default_joint_pos=READY, actuators=impedance(task.robot)),
         observations={"policy": replace(policy, terms={**policy.terms, "pose_command": told, **seen})},
         actions=replace(joint_positions(task), scale={"panda_joint[1-6]": 0.5, "panda_joint7": 1.0}),
         commands={"ee_pose": command},
@@ -146,12 +148,21 @@ def cpu(task: Task) -> Task:
     )
 
 
-def _stiff(robot: Robot) -> dict[str, ActuatorLaw]:
-    """Drives of the arm with the gains of Isaac Lab's ``FRANKA_PANDA_HIGH_PD_CFG``; the fingers keep theirs."""
-    return {
-        name: law if name == "panda_hand" else replace(law, stiffness=400.0, damping=80.0)
-        for name, law in robot.actuators.items()
+IMPEDANCE = {
+    "panda_joint[1-3]": (600.0, 50.0), "panda_joint4": (600.0, 20.0), "panda_joint5": (250.0, 20.0),
+    "panda_joint6": (150.0, 20.0), "panda_joint7": (50.0, 10.0),
+}  # fmt: skip
+"""Stiffness [N m/rad] and damping [N m s/rad] of ``franka_ros``, ``joint_impedance_example_controller``."""
+
+
+def impedance(robot: Robot) -> dict[str, ActuatorLaw]:
+    """Drives of a Panda with the gains of :data:`IMPEDANCE`; those of the fingers stay."""
+    limits = dict(zip(robot.joint_names, (law.effort_limit for law in robot.joint_actuators), strict=True))
+    arm = {
+        name: drive(kp, kd, next(limits[joint] for joint in limits if matches(name, joint)), name)
+        for name, (kp, kd) in IMPEDANCE.items()
     }
+    return {**arm, "panda_hand": robot.actuators["panda_hand"]}
 
 
 FEW_CORES: dict[str, Any] = {

@@ -9,7 +9,7 @@ from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_onboard.wire.ros import ros_topic
 from gaitway_sim2real.digital_twin.faults import Fault, FaultError
 from gaitway_sim2real.digital_twin.twin import Twin, open_twin
-from gaitway_tasks.robots import ANYMAL_C
+from gaitway_tasks.robots import ANYMAL_C, ROBOTS
 
 NAMES = ANYMAL_C.joint_names[::-1]
 
@@ -65,6 +65,25 @@ def test_an_anymal_stands_up_over_ros(changes):
     np.testing.assert_allclose(signals.gyro, truth.base_ang_vel, atol=1e-9)
     np.testing.assert_allclose(signals.accelerometer, [0.0, 0.0, 9.81], atol=0.3)
     assert twin.counters.foreign == 0 and twin.counters.accepted > 700
+
+
+def test_the_brakes_of_an_arm_hold_it_until_it_is_commanded():
+    arm = ROBOTS["franka"]
+    settings = Ros2Config(
+        robot="franka", joints=arm.joint_names, interface="position", command="/arm/commands", imu=None,
+        effort_limit=87.0, velocity_limit=2.6, stiffness=600.0, damping=50.0, stop_damping=50.0,
+    )  # fmt: skip
+    bus = MemoryBus()
+    twin = Twin(arm, bus.join("twin"), hardware=settings.hardware())
+    bus.attach(twin.advance)
+    robot = Ros2Robot(settings, bus)
+    robot.connect()
+    robot.sleep_until(robot.clock() + 1.0)
+    np.testing.assert_allclose(robot.read().joint_pos, arm.default_joint_pos)
+    robot.take_over()
+    robot.write(robot.read().joint_pos, np.full(9, 0.0), np.full(9, 1.0))
+    robot.sleep_until(robot.clock() + 1.0)
+    assert np.abs(robot.read().joint_pos - arm.default_joint_pos).max() > 0.02, "it sinks"
 
 
 def test_joint_states_come_in_an_order_of_their_own():
