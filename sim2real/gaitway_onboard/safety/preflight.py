@@ -157,7 +157,14 @@ def _rates(contract: Contract, hardware: Hardware) -> Iterator[str]:
 
 
 def _signals(contract: Contract, provided: Collection[str]) -> Iterator[str]:
-    if missing := [name for name in contract.estimated if name not in provided]:
+    missing = [name for name in contract.estimated if name not in provided]
+    if "object_pos" in missing:
+        yield (
+            f"the policy reads object_pos, where {' and '.join(contract.objects or ())} is, and neither the robot nor "
+            "its twin knows: a camera has to tell it, and no transport carries that yet; use gaitway run, which has the "
+            "object"
+        )
+    elif missing:
         yield (
             f"the policy reads {' and '.join(missing)}, which no sensor measures and no estimator gives (estimated: "
             f"{', '.join(provided) or 'nothing'}): train from what the robot measures, as the tasks named ...-blind do"
