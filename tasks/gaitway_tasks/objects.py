@@ -17,7 +17,9 @@ TOUCHED_BY = 2
 PRIORITY = 10
 """Contact priority of objects. It is above that of robots and grounds, so an object has the same contacts in training,
 where the ground's settings count, and in the lab, where the robot's do."""
-SOLIMP = (0.95, 0.99, 0.001, 0.5, 2.0)
+SOLREF, SOLIMP = (0.01, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+"""Softness of the contacts. With an impedance of 0.99 and steps of 5 ms a gripped cube bounces between the fingers and
+slips out."""
 SPIN, ROLL = 0.01, 0.0001
 """Torsional and rolling friction [m]: the first is about the radius of the patch of a fingertip that touches, times the
 sliding friction."""
@@ -67,7 +69,7 @@ def add_objects(spec: mujoco.MjSpec, objects: Mapping[str, Any]) -> None:
         geom = body.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=[edge / 2.0 for edge in each.size])
         geom.mass, geom.friction, geom.priority = each.mass, [each.friction, SPIN, ROLL], PRIORITY
         geom.contype, geom.conaffinity, geom.condim = TOUCHED_BY, 1 | TOUCHED_BY, 4
-        geom.solimp, geom.rgba = list(SOLIMP), [0.86, 0.42, 0.16, 1.0]
+        geom.solref, geom.solimp, geom.rgba = list(SOLREF), list(SOLIMP), [0.86, 0.42, 0.16, 1.0]
 
 
 def _strip_grips(spec: mujoco.MjSpec) -> None:
