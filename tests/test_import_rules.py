@@ -29,6 +29,7 @@ ALLOWED = {
     "gaitway_velocity": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     "gaitway_tracking": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     "gaitway_reach": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
+    "gaitway_lift": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
     "gaitway": {
         "gaitway_files",
@@ -39,6 +40,7 @@ ALLOWED = {
         "gaitway_velocity",
         "gaitway_tracking",
         "gaitway_reach",
+        "gaitway_lift",
         *EXTENSIONS,
     },
 }
