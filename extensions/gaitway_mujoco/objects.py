@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class MujocoObjectState:
-    """Implements :class:`gaitway_tasks.world.ObjectState`: the state after the last physics step, read when asked for."""
+    """Implements :class:`gaitway_tasks.world.ObjectState`: the state after the last physics step."""
 
     def __init__(self, qpos: np.ndarray, qvel: np.ndarray, place: np.ndarray):
         self._qpos, self._qvel = qpos, qvel

@@ -216,7 +216,9 @@ class MujocoWorld:
         self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
     ) -> None:
         _check_finite(position=pos_w, rotation=quat_wxyz, velocity=lin_vel_w, turning=ang_vel_b)
-        self._object(name).write(env_ids.numpy(), torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1))
+        self._object(name).write(
+            env_ids.numpy(), torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1)
+        )
         self._stale_kinematics.append(env_ids.numpy())
 
     def set_object_mass_scale(self, env_ids: Tensor, name: str, factor: Tensor) -> None:

@@ -73,8 +73,8 @@ METRICS = (
     Metric(
         "success",
         "Objects at their goals",
-        about=f"Share of robots whose object was within {100 * NEAR:g} cm of its goal from {TIME:g} s on, until the end "
-        f"at {SECONDS:g} s.",
+        about=f"Share of robots whose object was within {100 * NEAR:g} cm of its goal from {TIME:g} s on, until the "
+        f"end at {SECONDS:g} s.",
         percent=True,
         measure=success,
         kind="share",

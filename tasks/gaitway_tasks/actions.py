@@ -138,7 +138,9 @@ class JointPositionAction(Action):
         if self.gripper is None:
             return None if self.clip is None else _per_joint(robot, "clip", self.clip, (-math.inf, math.inf))
         ends = sorted((self.gripper.open_command, self.gripper.close_command))
-        return _instead(_per_joint(robot, "clip", self.clip or {}, (-math.inf, math.inf)), self._held(robot), tuple(ends))
+        return _instead(
+            _per_joint(robot, "clip", self.clip or {}, (-math.inf, math.inf)), self._held(robot), tuple(ends)
+        )
 
 
 def joint_positions(task: Any) -> JointPositionAction:

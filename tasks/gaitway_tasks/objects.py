@@ -18,8 +18,8 @@ PRIORITY = 10
 """Contact priority of objects. It is above that of robots and grounds, so an object has the same contacts in training,
 where the ground's settings count, and in the lab, where the robot's do."""
 SOLREF, SOLIMP = (0.01, 1.0), (0.8, 0.9, 0.001, 0.5, 2.0)
-"""Softness of the contacts: a finger sinks 2 mm in. With an impedance of 0.95 and physics steps of 5 ms, a cube of 0.3 kg
-bounces between the fingers and slips out."""
+"""Softness of the contacts: a finger sinks 2 mm in. With an impedance of 0.95 and physics steps of 5 ms, a cube of
+0.3 kg bounces between the fingers and slips out."""
 SPIN, ROLL = 0.01, 0.0001
 """Torsional and rolling friction [m]: the first is about the radius of the patch of a fingertip that touches, times the
 sliding friction."""

@@ -160,9 +160,9 @@ def _signals(contract: Contract, provided: Collection[str]) -> Iterator[str]:
     missing = [name for name in contract.estimated if name not in provided]
     if "object_pos" in missing:
         yield (
-            f"the policy reads object_pos, where {' and '.join(contract.objects or ())} is, and neither the robot nor "
-            "its twin knows: a camera has to tell it, and no transport carries that yet; use gaitway run, which has the "
-            "object"
+            f"the policy reads where the {' and '.join(contract.objects or ())} is (object_pos), and neither the robot "
+            "nor its twin knows: a camera has to tell it, and no transport carries that yet; use gaitway run, whose "
+            "simulation has the object"
         )
     elif missing:
         yield (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -73,9 +72,7 @@ def lift(robot: Robot) -> Task:
             )
         },
         rewards={
-            "reaching_object": Reward(
-                func=objects.object_ee_distance, weight=1.0, params={"std": 0.1, "body": HAND}
-            ),
+            "reaching_object": Reward(func=objects.object_ee_distance, weight=1.0, params={"std": 0.1, "body": HAND}),
             "lifting_object": Reward(func=objects.object_is_lifted, weight=15.0, params={"minimal_height": 0.04}),
             "object_goal_tracking": Reward(
                 func=objects.object_goal_distance, weight=16.0, params={"std": 0.3, "minimal_height": 0.04, **COMMAND}
@@ -88,9 +85,7 @@ def lift(robot: Robot) -> Task:
         },
         terminations={
             "time_out": Termination(func=terminations.time_out, time_out=True),
-            "object_dropping": Termination(
-                func=objects.object_height_below_minimum, params={"minimum_height": -0.05}
-            ),
+            "object_dropping": Termination(func=objects.object_height_below_minimum, params={"minimum_height": -0.05}),
         },
         events={
             "reset_all": Event(func=events.reset_joints_by_scale, mode="reset", params={"position_range": (1.0, 1.0)}),

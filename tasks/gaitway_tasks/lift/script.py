@@ -1,4 +1,4 @@
-"""A scripted grasp: over the object, down, close, lift, to the goal. It needs no memory: each step follows from a state.
+"""A scripted grasp: over the object, down, close, lift, to the goal. It has no memory: a step follows from a state.
 
 The hand moves by steps in space, which damped inverse kinematics turns into joint targets beyond where the joints are.
 """

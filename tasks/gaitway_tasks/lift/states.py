@@ -72,6 +72,11 @@ class Arms:
     def object_pos(self, name: str) -> Tensor:
         return self.place
 
+    def scripted(self, script: Script, fingers: list[int]) -> tuple[Tensor, Tensor]:
+        """Joint targets (S, J) and whether hands close (S,)."""
+        angles = self.joint_pos.double()
+        return script(angles, angles[:, fingers].mean(1), self.place.double(), self.told[:, :3].double())
+
 
 def script_of(task: Task) -> Script:
     """The scripted grasp of the arm and object of ``task``."""
@@ -124,19 +129,18 @@ def _grasps(task: Task) -> tuple[tuple[int, ...], Tensor, Tensor]:
         for name in ("stiffness", "damping")
     )
     share = 1.0 - torch.exp(-task.timing.step_dt * stiffness / damping)
-    fingers = list(robot.joint_ids(joint_positions(task).gripper.joint_names[0]))
+    gripper = joint_positions(task).gripper
+    assert gripper is not None
+    fingers = [joint for pattern in gripper.joint_names for joint in robot.joint_ids(pattern)]
     share[fingers] = 1.0 - float(torch.exp(torch.tensor(-task.timing.step_dt / FINGER_LAG)))
     off, seen, acted = torch.zeros(ARMS, robot.num_joints, dtype=torch.float64), [], []
     for step in range(STEPS):
-        angles, place = arms.joint_pos.double(), arms.place.double()
-        targets, closed = script(angles, angles[:, fingers].mean(1), place, arms.told[:, :3].double())
+        targets, closed = arms.scripted(script, fingers)
         if step % EVERY == 0:
             for world in (arms, _at_object(arms, script, fingers, random)):
                 manager.world = cast(World, world)
                 seen.append(manager.frame()[:, list(columns)])
-                now = world.joint_pos.double()
-                told = script(now, now[:, fingers].mean(1), world.place.double(), world.told[:, :3].double())
-                acted.append(actions_of(task, *told))
+                acted.append(actions_of(task, *world.scripted(script, fingers)))
         change = torch.rand(ARMS, generator=random) < CHANGE
         strength = DISTURBED * torch.rand(ARMS, 1, generator=random).double()
         off = torch.where(change[:, None], strength * torch.randn(off.shape, generator=random).double(), off)
@@ -172,7 +176,7 @@ def _begin(task: Task, random: torch.Generator) -> Arms:
 
 
 def _at_object(arms: Arms, script: Script, fingers: list[int], random: torch.Generator) -> Arms:
-    """The same arms with the object between their fingers or nearly so: there the script decides, and passes quickly."""
+    """The same arms with the object at their fingertips, where the script decides and which it passes quickly."""
     rows = len(arms.place)
     way = NEAR * torch.randn(rows, 3, generator=random)
     way[: rows // 2, 2] += NEAR
@@ -187,7 +191,7 @@ def _at_object(arms: Arms, script: Script, fingers: list[int], random: torch.Gen
 def _move(
     arms: Arms, script: Script, targets: Tensor, closed: Tensor, share: Tensor, fingers: list[int], task: Task
 ) -> None:
-    """A control step in place: joints go ``share`` (J,) of the way to ``targets`` (S, J), hands ``closed`` (S,) hold."""
+    """A control step in place: joints go ``share`` (J,) of the way to ``targets`` (S, J); hands close if ``closed``."""
     gripper = joint_positions(task).gripper
     assert gripper is not None
     before = arms.joint_pos.double()

@@ -20,8 +20,8 @@ from .events import Range, _uniform, _uniform_axes
 from .pose import _measured_pose
 
 TIP = 0.1034
-"""Distance from the frame of a Panda's hand to the middle between its fingertips, along z [m]; Isaac Lab's ``ee_frame``.
-"""
+"""Distance from the frame of a Panda's hand to the middle between its fingertips, along z [m]: Isaac Lab's
+``ee_frame``."""
 DOWN = (0.0, math.pi, -math.pi)
 """Roll, pitch and yaw of a hand that points down, its fingers along y of the base [rad]."""
 
