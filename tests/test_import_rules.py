@@ -138,7 +138,7 @@ MAY = {
         "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",), "robots/check.py": ("mujoco",),
         "robots/anatomy.py": ("mujoco",), "robots/arms.py": ("mujoco",),
         "robots/source.py": ("mujoco",),
-        "ground.py": ("mujoco",), "terrain/": ("mujoco",),
+        "ground.py": ("mujoco",), "objects.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
         "language/hub.py": ("datasets",), "language/gyms.py": ("gymnasium",),
         "language/reasoning_gym.py": ("reasoning_gym",),

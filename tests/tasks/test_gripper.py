@@ -30,7 +30,7 @@ def test_one_that_opens_downwards():
 
 
 def test_what_makes_no_sense_is_refused():
-    with pytest.raises(UserError, match="both 0.04"):
+    with pytest.raises(UserError, match=r"both 0\.04"):
         replace(GRIPPER, close_command=0.04)
     with pytest.raises(UserError, match="'panda_finger_joint1' is one of the gripper and acts by itself"):
         JointPositionAction(gripper=GRIPPER).num(FRANKA)

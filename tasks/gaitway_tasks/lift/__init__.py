@@ -166,7 +166,7 @@ def cpu(task: Task) -> Task:
 FEW_CORES: dict[str, Any] = {
     "num_envs": 256,
     "total_steps": 2_000_000,
-    "examination_interval": 500_000,
+    "examination_interval": 100_000,
     "agent.first_guess": True,
     "agent.num_steps": 32,
     "agent.gamma": 0.98,

@@ -16,7 +16,7 @@ CLOCK = (np.arange(STEPS) + 1) * DT
 
 
 def lifting(*, off=0.0, arrives=2.0, dropped=np.inf, **changes):
-    """Robots whose objects lie on the table, are ``off`` their goals [m] from ``arrives`` on, and are ``dropped`` [s]."""
+    """Objects that lie on the table, are ``off`` their goals [m] from ``arrives`` on, and fall at ``dropped`` [s]."""
     random = np.random.default_rng(0)
     goal = random.uniform((0.4, -0.25, 0.25), (0.6, 0.25, 0.5), (ROBOTS, 3))
     command = np.broadcast_to(np.hstack([goal, np.zeros((ROBOTS, 3))]), (STEPS, ROBOTS, 6))
