@@ -24,7 +24,7 @@ def env():
     return env
 
 
-def test_it_starts_in_its_range_and_comes_to_lie(env):
+def test_it_starts_in_its_range_and_comes_to_lie_while_the_arm_holds_itself_up(env):
     cube = env.world.objects["object"]
     way = cube.root_pos_w - torch.tensor([0.5, 0.0, 0.055])
     assert (way.abs() <= torch.tensor([0.1, 0.25, 1e-6])).all() and way[:, :2].std() > 0.0
@@ -32,6 +32,8 @@ def test_it_starts_in_its_range_and_comes_to_lie(env):
     for _ in range(20):
         env.step(torch.zeros(N, 8))
     torch.testing.assert_close(cube.root_pos_w[:, 2], torch.full((N,), 0.024), atol=1e-3, rtol=0.0)
+    arm = env.world.robot.joint_pos[:, :7]
+    torch.testing.assert_close(arm, torch.tensor(PLAIN.robot.default_joint_pos[:7]).expand(N, 7), atol=1e-4, rtol=0.0)
     with pytest.raises(UserError, match="has no object 'ball': it has object"):
         env.world.object_pos("ball")
 
