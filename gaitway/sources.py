@@ -99,7 +99,7 @@ def export_run(
     config, actor, checkpoint = load_actor(RunFolder.open(run_path), which)
     sha256 = digest(checkpoint)
     signals = tuple(ESTIMATES[name] for name in (ESTIMATES if estimated is None else estimated))
-    task = config.robot_task.replace(estimators=signals)
+    task = config.robot_task.replace(estimators=tuple(dict.fromkeys((*config.robot_task.estimators, *signals))))
     named = {signal: by or USUAL.get(signal, "robot") for signal, by in (estimated or {}).items()}
     ours = {signal: name for signal, name in named.items() if name != "robot"}
     return export_bundle(task, actor, out, checkpoint_sha256=sha256, estimators=ours)

@@ -29,6 +29,7 @@ ALLOWED = {
     "gaitway_velocity": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     "gaitway_tracking": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     "gaitway_reach": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
+    "gaitway_lift": {"gaitway_files", "gaitway_tasks", "gaitway_onboard", "gaitway_sim2real"},
     **{name: {"gaitway_files", "gaitway_tasks", INTERFACES} for name in EXTENSIONS},
     "gaitway": {
         "gaitway_files",
@@ -39,6 +40,7 @@ ALLOWED = {
         "gaitway_velocity",
         "gaitway_tracking",
         "gaitway_reach",
+        "gaitway_lift",
         *EXTENSIONS,
     },
 }
@@ -136,7 +138,7 @@ MAY = {
         "robots/mjcf.py": ("mujoco",), "robots/clock.py": ("mujoco",), "robots/check.py": ("mujoco",),
         "robots/anatomy.py": ("mujoco",), "robots/arms.py": ("mujoco",),
         "robots/source.py": ("mujoco",),
-        "ground.py": ("mujoco",), "terrain/": ("mujoco",),
+        "ground.py": ("mujoco",), "objects.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
         "language/hub.py": ("datasets",), "language/gyms.py": ("gymnasium",),
         "language/reasoning_gym.py": ("reasoning_gym",),

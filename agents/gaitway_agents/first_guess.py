@@ -39,6 +39,8 @@ class FirstGuess:
     by reinforcement."""
     steps: int = STEPS
     """Gradient steps of the fit."""
+    decay: bool = False
+    """True if the learning rate falls to 0 by the end."""
 
     def table(self) -> tuple[Tensor, Tensor, float]:
         """What is seen (R, C), actions (R, A), and the share of the fit that is for the last row."""
@@ -75,7 +77,9 @@ def fit(policy: ActorCritic, guess: FirstGuess) -> float:
     optimizer = torch.optim.Adam(policy.actor.parameters(), RATE, foreach=False)
     loss = torch.zeros(())
     with computing(device, "float32"):
-        for _ in range(guess.steps):
+        for step in range(guess.steps):
+            if guess.decay:
+                optimizer.param_groups[0]["lr"] = RATE * (1.0 - step / guess.steps)
             rows = torch.randint(len(actions) - (last > 0.0), (ROWS,), generator=generator)
             rows[: round(last * ROWS)] = len(actions) - 1
             read = torch.zeros(ROWS, inputs) if guess.alone else torch.randn(ROWS, inputs, generator=generator)

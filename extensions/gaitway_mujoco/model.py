@@ -6,6 +6,7 @@ import math
 
 import mujoco
 from gaitway_tasks.identified import longest_delay
+from gaitway_tasks.objects import add_objects
 from gaitway_tasks.robots import Robot, mjcf
 from gaitway_tasks.spec import Task
 
@@ -37,6 +38,9 @@ def build_model(task: Task, options: PhysicsOptions) -> mujoco.MjModel:
     else:
         mjcf.set_actuators(spec, robot.joint_names, robot.real_actuators, delay_steps=delay_steps)
     mjcf.set_parameters(spec, robot)
+    if robot.gravity_compensation:
+        mjcf.compensate_gravity(spec, robot.base_name)
+    add_objects(spec, task.objects)
     for body in spec.bodies:
         if body.name in robot.body_names and any(geom.conaffinity or geom.contype for geom in body.geoms):
             spec.add_sensor(

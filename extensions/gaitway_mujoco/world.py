@@ -19,6 +19,7 @@ from mujoco.batch import Batch
 from torch import Tensor
 
 from .model import PhysicsOptions, build_model, delay_line, drives_are_network
+from .objects import MujocoObjectState, object_states
 from .state import LED_TO_IT, NOW, MujocoRobotState
 
 PHYSICS_STATE = ("qpos", "qvel", "qacc_warmstart", "ctrl", "history", "time")
@@ -87,6 +88,7 @@ class MujocoWorld:
         bodies = NOW if read_by(observed) & BODIES else LED_TO_IT if read_by(terms) & BODIES else None
         self._stage = int(mujoco.mjtStage.mjSTAGE_VEL if bodies == NOW else mujoco.mjtStage.mjSTAGE_NONE)
         self.robot = MujocoRobotState(self.batch, self.model, self.spec, bodies=bodies)
+        self.objects: dict[str, MujocoObjectState] = object_states(self.batch, self.model, tuple(task.objects))
         self._delay_lines: np.ndarray | None = None
         if self._has("history"):  # the values of each actuator's row [user, cursor, times (n), values (n)]
             samples = int(self.model.actuator_history[0, 0])
@@ -109,6 +111,16 @@ class MujocoWorld:
 
     def contact_force_norm(self, bodies: str) -> Tensor:
         return self.robot.contact_force_norm.index_select(1, indices.bodies(self, bodies))
+
+    def object_pos(self, name: str) -> Tensor:
+        way = self._object(name).root_pos_w - self.robot.root_pos_w
+        return quat_apply_inverse(self.robot.root_quat_wxyz, way)
+
+    def _object(self, name: str) -> MujocoObjectState:
+        if name not in self.objects:
+            told = ", ".join(self.objects) or "no objects"
+            raise UserError(f"{self.task.name} has no object {name!r}: it has {told}; declare it in task.objects")
+        return self.objects[name]
 
     def height_scan(self, name: str) -> Tensor:
         scanner = self.task.height_scanners[name]
@@ -199,6 +211,19 @@ class MujocoWorld:
         self._qpos[rows, 0:3], self._qpos[rows, 3:7] = pos_w.numpy(), quat_wxyz.numpy()
         self._qvel[rows, 0:3], self._qvel[rows, 3:6] = lin_vel_w.numpy(), ang_vel_b.numpy()
         self._stale_kinematics.append(rows)
+
+    def write_object_state(
+        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None:
+        _check_finite(position=pos_w, rotation=quat_wxyz, velocity=lin_vel_w, turning=ang_vel_b)
+        self._object(name).write(
+            env_ids.numpy(), torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1)
+        )
+        self._stale_kinematics.append(env_ids.numpy())
+
+    def set_object_mass_scale(self, env_ids: Tensor, name: str, factor: Tensor) -> None:
+        self._object(name)
+        self.set_mass_scale(env_ids, factor, name)
 
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
         _check_finite(joint_position=pos, joint_velocity=vel)

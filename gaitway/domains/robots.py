@@ -172,11 +172,15 @@ class Robots(Environments):
 
     def first_guess(self, config: TrainConfig) -> FirstGuess:
         from gaitway_agents.first_guess import FirstGuess
+        from gaitway_tasks.lift import states
         from gaitway_tasks.mdp.pose import UniformPoseCommand
         from gaitway_tasks.reach.poses import FIT, poses_held
         from gaitway_tasks.velocity.steps import steps_by_the_clock
 
         try:
+            if config.task.objects:
+                columns, seen, actions = states.grasps(config.task)
+                return FirstGuess(columns, actions, seen, alone=True, steps=states.FIT, decay=True)
             if any(isinstance(command, UniformPoseCommand) for command in config.task.commands.values()):
                 columns, poses, actions = poses_held(config.task)
                 return FirstGuess(columns, actions, poses, alone=True, steps=FIT)

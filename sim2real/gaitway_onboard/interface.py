@@ -94,6 +94,8 @@ class Signals:
     """Estimate of the base's velocity in the base frame [m/s], (3,); for policies that ask for it"""
     height_scan: Array | None = None
     """Estimate of the base's height above each point of the contract's ``height_scan`` [m], (P,); likewise"""
+    object_pos: Array | None = None
+    """Estimate of the middle of the contract's object in the base's frame [m], (3,); likewise"""
     accelerometer: Array | None = None
     """Specific force in the base frame [m/s^2], (3,): (0, 0, 9.81) at rest"""
     joint_torque: Array | None = None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KINDS = (
     "gaitway_tasks.mdp.commands:UniformVelocityCommand",
     "gaitway_tasks.mdp.pose:UniformPoseCommand",
+    "gaitway_tasks.lift:ObjectPoseCommand",
     "gaitway_tracking.command:MotionCommand",
 )
 """The kinds of command, imported when a task has one."""

@@ -17,6 +17,7 @@ from gaitway_files.errors import UserError
 from .actions import Action
 from .commands import Command
 from .ground import LEVEL, Ground
+from .objects import RigidObject
 from .robots.robot import Robot
 
 Params = Mapping[str, Any]
@@ -201,9 +202,12 @@ class Task:
     curriculum: Mapping[str, Curriculum] = field(default_factory=dict)
     height_scanners: Mapping[str, HeightScanner] = field(default_factory=dict)
     ground: Ground = LEVEL
+    objects: Mapping[str, RigidObject] = field(default_factory=dict)
+    """Objects beside the robot, by name."""
     timing: Timing = field(default_factory=Timing)
     estimators: tuple[str, ...] = ()
-    """Signals no sensor measures that the deployed robot estimates: ``root_lin_vel_b``, ``height_scan``."""
+    """Signals no sensor measures that the deployed robot estimates: ``root_lin_vel_b``, ``height_scan``,
+    ``object_pos``."""
 
     def replace(self, **changes: Any) -> Task:
         """Copy of the task with other values for these fields."""

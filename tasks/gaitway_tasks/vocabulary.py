@@ -36,6 +36,7 @@ SIGNALS = {
     "clock": Signal("Clock", "1", True),
     "root_lin_vel_b": Signal("RootState", "m/s", False, "base_lin_vel"),
     "height_scan": Signal("Sensor", "m", False, "height_scan"),
+    "object_pos": Signal("Object", "m", False, "object_pos"),
     "root_pos_w": Signal("RootState", "m"),
     "contact_force_w": Signal("Sensor", "N"),
     "body_pos_w": Signal("BodyState", "m"),

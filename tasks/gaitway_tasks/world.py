@@ -6,6 +6,7 @@ order. Velocities ending in ``_b`` are in the base frame, ``_w`` in the world fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
@@ -36,6 +37,22 @@ class RobotState(Protocol):
     last_air_time: Tensor  # [s], (N, F), length of the last completed swing
     current_contact_time: Tensor  # [s], (N, F)
     last_contact_time: Tensor  # [s], (N, F)
+
+
+class ObjectState(Protocol):
+    """State of an object of the task, :class:`.objects.RigidObject`."""
+
+    default_pos: Tensor  # [m], (3,), its place at a reset
+
+    @property
+    def root_pos_w(self) -> Tensor:
+        """Middle of the object [m], (N, 3)."""
+        ...
+
+    @property
+    def root_quat_wxyz(self) -> Tensor:
+        """Rotation, (N, 4)."""
+        ...
 
 
 class World(Protocol):
@@ -78,6 +95,15 @@ class World(Protocol):
         """
         ...
 
+    @property
+    def objects(self) -> Mapping[str, ObjectState]:
+        """Objects of the task by name."""
+        ...
+
+    def object_pos(self, name: str) -> Tensor:
+        """Middle of an object in the base's frame [m], (N, 3)."""
+        ...
+
     def height_scan(self, name: str) -> Tensor:
         """Height of the scanner's body above each scan point [m], (N, P)."""
         ...
@@ -93,6 +119,16 @@ class EditableWorld(World, Protocol):
     ) -> None: ...
 
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None: ...
+
+    def write_object_state(
+        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None:
+        """Pose and velocities of an object."""
+        ...
+
+    def set_object_mass_scale(self, env_ids: Tensor, name: str, factor: Tensor) -> None:
+        """Factor on the mass and inertia of an object, (n,)."""
+        ...
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None: ...
 

@@ -47,6 +47,7 @@ class TensorWorld:
         self.terminated = torch.zeros(n, dtype=torch.bool)
         self.commands: dict[str, Tensor] = {"base_velocity": torch.zeros(n, 3)}
         self.scans: dict[str, Tensor] = {}
+        self.objects: dict[str, Any] = {}
         self.written: dict[str, tuple[Any, ...]] = {}
         self.robot = SimpleNamespace(
             joint_pos=self.default_joint_pos.repeat(n, 1),
@@ -119,8 +120,21 @@ class TensorWorld:
     def contact_force_norm(self, bodies: str) -> Tensor:
         return self.robot.contact_force_w[:, list(self.spec.body_ids(bodies))].norm(dim=-1)
 
+    def object_pos(self, name: str) -> Tensor:
+        to_base = rotation_matrix(self.robot.root_quat_wxyz).mT
+        way = self.objects[name].root_pos_w - self.robot.root_pos_w
+        return (to_base @ way.double()[..., None])[..., 0].float()
+
     def height_scan(self, name: str) -> Tensor:
         return self.scans[name]
+
+    def write_object_state(
+        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None:
+        self.written["object_state"] = (env_ids, name, pos_w, quat_wxyz, lin_vel_w, ang_vel_b)
+
+    def set_object_mass_scale(self, env_ids: Tensor, name: str, factor: Tensor) -> None:
+        self.written["object_mass_scale"] = (env_ids, name, factor)
 
     def write_root_state(
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor

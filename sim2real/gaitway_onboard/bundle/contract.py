@@ -37,7 +37,7 @@ VELOCITY, NUMBERS = "velocity", "numbers"
 """Operators: who gives the command. A velocity is steered, other numbers are set."""
 TWIST = {"lin_vel_x": "m/s", "lin_vel_y": "m/s", "ang_vel_z": "rad/s"}
 """Numbers of a velocity command, and their units."""
-ESTIMATED = ("base_lin_vel", "height_scan")
+ESTIMATED = ("base_lin_vel", "height_scan", "object_pos")
 """Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
 OUTPUTS = ("joint_pos_target", "action", "next_state")
 ESTIMATE = "estimated_"
@@ -115,6 +115,22 @@ class HeightScan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RigidObject:
+    """A cuboid beside the robot in training, whose place the policy reads as ``object_pos``."""
+
+    size: tuple[float, float, float]
+    """Edge lengths [m]."""
+    mass: float
+    """[kg]"""
+    friction: float
+    """Sliding friction of all its contacts."""
+    pos: tuple[float, float, float]
+    """Place of its middle at the start [m]; the robot's base is above the origin."""
+    spread: tuple[tuple[float, float], ...]
+    """Range of what is added to ``pos`` at the start of an episode [m], (3, 2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommandCalibration:
     """Corrections measured in simulation, with which the robot does what it is told.
 
@@ -180,6 +196,10 @@ class Contract:
     files: Mapping[str, str]
     height_scan: HeightScan | None = None
     """Present exactly if ``height_scan`` is an input."""
+    objects: Mapping[str, RigidObject] | None = None
+    """Objects beside the robot by name; exactly one if ``object_pos`` is an input."""
+    gravity_compensation: bool | None = None
+    """True if the robot's controller adds the torques that hold its links up."""
     operator: str = VELOCITY
     """Kind of command: :data:`VELOCITY` or :data:`NUMBERS`."""
     fixed_base: bool | None = None
@@ -436,7 +456,7 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
         )
     scan = data.get("height_scan")
     dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": len(numbers),
-            "base_lin_vel": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
+            "base_lin_vel": 3, "object_pos": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
             "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
             "next_state": data["state_dim"]}  # fmt: skip
     if dims["height_scan"] > MAX_SCAN_POINTS:
@@ -444,6 +464,8 @@ def _inconsistencies(data: dict[str, Any]) -> list[str]:
     inputs = [signal["name"] for signal in data["inputs"]]
     if ("height_scan" in inputs) != (scan is not None):
         faults.append("height_scan must describe the input of that name, and be absent without one")
+    if len(objects := data.get("objects") or {}) != 1 and ("object_pos" in inputs or objects):
+        faults.append(f"objects has {len(objects)}, and a policy that reads object_pos has one")
     measured = (name for name in MEASURED if not (data.get("fixed_base") and name in IMU))
     read = (*measured, *(name for name in ESTIMATED if name in inputs), "state")
     if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
@@ -516,6 +538,8 @@ _PARTS: dict[str, Any] = {
 
 
 def _built(key: str, value: Any) -> Any:
+    if key == "objects":
+        return {name: RigidObject(**_frozen(each)) for name, each in value.items()}
     if (kind := _PARTS.get(key)) is None:
         return _frozen(value)
     if isinstance(value, list):

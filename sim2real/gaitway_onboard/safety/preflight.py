@@ -37,6 +37,12 @@ def check_bundle(
             f"{bundle} is for the robot {contract.robot!r}, and {hardware.name} is a {hardware.robot!r}: "
             "deploy a bundle that was trained for it"
         )
+    if "object_pos" in contract.estimated and "object_pos" not in provided:
+        raise DeployError(
+            f"{bundle} must not run on {hardware.name}: the policy reads where the "
+            f"{' and '.join(contract.objects or ())} is (object_pos), and neither the robot nor its twin knows. A "
+            "camera has to tell it, and no transport carries that yet: use gaitway run, whose simulation has the object"
+        )
     faults = [*_joints(contract, hardware), *_order(contract, files)]
     if not faults:  # what follows goes by joint
         faults = [*_limits(contract, hardware), *_rates(contract, hardware), *_signals(contract, provided)]

@@ -15,11 +15,13 @@ from gaitway_onboard.bundle.contract import (
     Action,
     Actuator,
     Contract,
+    RigidObject,
     Signal,
     TermLayout,
 )
 from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.commands import check_exported, is_velocity, steering
+from gaitway_tasks.mdp.objects import reset_object_state_uniform
 from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
@@ -130,7 +132,9 @@ def contract_of(
         physics_dt=task.timing.physics_dt,
         commands={"base_velocity" if velocity else told: command.ranges()},
         operator=VELOCITY if velocity else NUMBERS,
-        conventions=CONVENTIONS if velocity else CONVENTIONS | {"command": ", ".join(command.ranges())},
+        conventions=CONVENTIONS
+        | ({} if velocity else {"command": ", ".join(command.ranges())})
+        | ({"object_pos": "middle of the object, base frame; an estimate"} if "object_pos" in policy.estimated else {}),
         inputs=signals(policy.input_widths),
         outputs=signals(policy.output_widths),
         state_dim=policy.state_dim,
@@ -155,7 +159,27 @@ def contract_of(
         command_calibration=None if policy.calibration is None else policy.calibration.described(),
         height_scan=height_scan_of(task) if "height_scan" in policy.estimated else None,
         motion=command.motion(cast(World, policy.world)),
+        objects=objects_of(task) or None,
     )
+
+
+def objects_of(task: Task) -> dict[str, RigidObject]:
+    """Objects of ``task`` as a contract has them, with the ranges of its resets."""
+    drawn = {
+        event.params["asset"]: event.params["pose_range"]
+        for event in task.events.values()
+        if event.func is reset_object_state_uniform
+    }
+    return {
+        name: RigidObject(
+            size=each.size,
+            mass=each.mass,
+            friction=each.friction,
+            pos=each.pos,
+            spread=tuple(drawn.get(name, {}).get(axis, (0.0, 0.0)) for axis in "xyz"),
+        )
+        for name, each in task.objects.items()
+    }
 
 
 def robot_fields(robot: Robot) -> dict[str, Any]:
@@ -171,6 +195,7 @@ def robot_fields(robot: Robot) -> dict[str, Any]:
         "foot_bodies": robot.foot_names,
         "init_height": robot.init_height,
         "fixed_base": True if robot.fixed_base else None,
+        "gravity_compensation": True if robot.gravity_compensation else None,
     }
 
 

@@ -175,6 +175,7 @@ def _signals(task: Task, steps: int, batch: int, seed: int) -> dict[str, Any]:
         step_dt=task.timing.step_dt,
         seed=seed,
         estimated=estimated_widths(task),
+        joint_pos_limits=np.array(task.robot.joint_limits),
     )
     return {name: value for name, value in signals.items() if not (task.robot.fixed_base and name in IMU)}
 

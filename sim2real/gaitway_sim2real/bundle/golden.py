@@ -22,15 +22,17 @@ def plausible_signals(
     step_dt: float,
     seed: int,
     estimated: Mapping[str, int] | None = None,
+    joint_pos_limits: NDArray[np.floating] | None = None,
 ) -> Signals:
     """Signals of a robot that sways about its default pose, each (steps, batch, d); velocities match positions.
 
     ``command_ranges`` is (D, 2); commands change once a second. ``estimated`` has the width of each estimated input.
+    Joints sway by no more than half of their range in ``joint_pos_limits`` (J, 2): fingers move by centimetres.
     """
     rng = np.random.default_rng(seed)
     time = np.arange(steps)[:, None, None] * step_dt
 
-    def sway(amplitude: float, dims: int) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    def sway(amplitude: float | NDArray[np.floating], dims: int) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """A sum of two sines per number, and its derivative."""
         value, rate = np.zeros((2, steps, batch, dims))
         for _ in range(2):
@@ -40,7 +42,10 @@ def plausible_signals(
             rate += size * omega * np.cos(omega * time + phase)
         return value, rate
 
-    joint_pos, joint_vel = sway(0.3, len(default_joint_pos))
+    most = np.full(len(default_joint_pos), 0.3)
+    if joint_pos_limits is not None:
+        most = np.minimum(most, np.diff(joint_pos_limits, axis=1)[:, 0] / 2.0)
+    joint_pos, joint_vel = sway(most, len(default_joint_pos))
     angles, gyro = sway(0.2, 3)
     ticks = (time[:, 0, 0] // 1.0).astype(int)
     low, high = np.asarray(command_ranges, dtype=float).T

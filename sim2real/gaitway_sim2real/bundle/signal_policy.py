@@ -71,6 +71,8 @@ class MeasuredWorld:
     action: Tensor
     episode_step: Tensor
     scan: Tensor | None
+    seen: Tensor | None
+    """Place of the one object that the actor reads, base frame [m], (N, 3)."""
     left: Tensor | None
     """Time for which a robot that is told to stand is still to step [s], (N,)."""
 
@@ -93,6 +95,11 @@ class MeasuredWorld:
 
     def settling(self, name: str) -> Tensor | None:
         return self.left
+
+    def object_pos(self, name: str) -> Tensor:
+        if self.seen is None:
+            raise AttributeError(f"object_pos: nothing estimates where {name!r} is")
+        return self.seen
 
     def height_scan(self, name: str) -> Tensor:
         if self.scan is None:
@@ -121,6 +128,8 @@ class SignalPolicy(nn.Module):
     rest: Tensor | None
     order: Tensor
     acting: Tensor | None
+    moved: Tensor
+    numbers: Tensor | None
     estimate_scale: Tensor
 
     def __init__(self, task: Task, actor: nn.Module, calibration: CommandCalibration | None = None):
@@ -138,6 +147,9 @@ class SignalPolicy(nn.Module):
         self.history_length, self.memory_size = group.history_length, int(getattr(actor, "memory_size", 0))
         acting = positions.acting(robot)
         self.register_buffer("acting", None if len(acting) == joints else torch.tensor(acting))
+        moved, numbers = (torch.tensor(part) for part in positions.sources(robot))
+        self.register_buffer("moved", moved)
+        self.register_buffer("numbers", None if len(numbers) == len(acting) else numbers)
         self.register_buffer("scale", torch.tensor(positions.scales(robot)))
         self.register_buffer("offset", torch.tensor(positions.offsets(robot)))
         clips = positions.clips(robot)
@@ -160,6 +172,7 @@ class SignalPolicy(nn.Module):
             action=torch.zeros(1, len(acting)),
             episode_step=torch.zeros(1),
             scan=zeros.get("height_scan"),
+            seen=zeros.get("object_pos"),
             left=torch.zeros(1) if self.settle else None,
         )
         # Without corruption the manager draws nothing from the generator. Terms that pass the check of their declared
@@ -212,6 +225,7 @@ class SignalPolicy(nn.Module):
             action=last_action if self.acting is None else last_action.index_select(1, self.acting),
             episode_step=step.flatten(),
             scan=signals.get("height_scan"),
+            seen=signals.get("object_pos"),
             left=more[0][:, 0] if self.settle else None,
         )
         self.manager.world = cast(World, world)
@@ -248,7 +262,9 @@ class SignalPolicy(nn.Module):
         if self.raw_clip is not None:
             action = action.clamp(-self.raw_clip, self.raw_clip)
         if self.acting is not None:
-            action = of_joints(action, self.acting, self.num_joints)
+            if self.numbers is not None:
+                action = action.index_select(1, self.numbers)
+            action = of_joints(action, self.moved, self.num_joints)
         limits = None if self.clips is None else (self.clips[0], self.clips[1])
         target = joint_targets(action, self.scale, self.offset, limits)
         return target, action, *estimates, torch.cat((torch.ones_like(state[:, :1]), action, history, memory), 1)
@@ -286,6 +302,10 @@ def estimated_widths(task: Task) -> dict[str, int]:
         widths["base_lin_vel"] = 3
     if "height_scan" in read & set(task.estimators):
         widths["height_scan"] = len(height_scan_of(task).points())
+    if "object_pos" in read & set(task.estimators):
+        if len(task.objects) != 1:
+            raise UserError(f"{task.name} has the objects {sorted(task.objects)}: a bundle carries one")
+        widths["object_pos"] = 3
     return widths
 
 

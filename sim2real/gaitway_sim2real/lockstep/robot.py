@@ -107,7 +107,8 @@ class LockstepRobot:
     def _truth(self, quat: Array) -> dict[str, Any]:
         """The simulation's own values in place of estimates: the velocity, and what else the policy asks for."""
         position, velocity = self.plant.frame.position(self._pos, self._quat)[None], self.lin_vel()[None]
-        found = true_estimates(self._contract, position, quat[None], lambda: velocity, self.plant.ground)
+        objects = {name: self.data.qpos[None, at : at + 3] for name, (at, _) in self.plant.objects.items()}
+        found = true_estimates(self._contract, position, quat[None], lambda: velocity, self.plant.ground, objects)
         return {name: value[0] for name, value in ({"base_lin_vel": velocity} | found).items()}
 
     def write(self, targets: Array, stiffness: Array, damping: Array) -> None:

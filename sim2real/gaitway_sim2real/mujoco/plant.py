@@ -7,7 +7,8 @@ accuracy of the file are dropped and replaced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_onboard.rotation import quat_from_axis, quat_mul
 from gaitway_tasks.ground import LEVEL, Ground
-from gaitway_tasks.robots.mjcf import ModelError, ground_geoms, set_actuators
+from gaitway_tasks.objects import add_objects
+from gaitway_tasks.objects import addresses as object_addresses
+from gaitway_tasks.robots.mjcf import ModelError, compensate_gravity, ground_geoms, set_actuators
 
 from .alignment import align_base
 from .feet import (
@@ -74,6 +77,7 @@ class Plant(RobotModel):
     hand_sensor: np.ndarray  # (H,) addresses of where they are in the frame of the model's base
     arms: tuple[Arm, ...]  # those that swing
     fall_bodies: tuple[str, ...]
+    objects: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # addresses in qpos and qvel, by name
     fall_sensor: np.ndarray  # (B,) addresses of the net contact force on each body that must not touch the ground
 
     @property
@@ -168,19 +172,25 @@ def build_plant(
 def _fixed(
     contract: Contract, spec: Any, base: str, path: Path, ground: Ground, physics: Physics, decimation: int
 ) -> Plant:
-    """A robot whose base is fixed: it has drives, and neither feet nor falls."""
+    """A robot whose base is fixed: it has drives, maybe objects beside it, and neither feet nor falls."""
     physics.apply(spec)
     if ground != LEVEL:
         lay_ground(spec, ground)
     set_actuators(spec, contract.joint_names, actuator_laws(contract))
+    if contract.gravity_compensation:
+        compensate_gravity(spec, base)
+    objects = contract.objects or {}
+    add_objects(spec, objects)
     model = compile_robot(spec, path)
     none = np.zeros(0, int)
+    shapes = colliding_geoms(model)
     return Plant(
         **addresses(model, base, contract.joint_names),
         start_height=contract.init_height,
         ground=ground,
         decimation=decimation,
-        soles=colliding_geoms(model),
+        soles=shapes[~np.isin(model.geom_bodyid[shapes], [model.body(name).id for name in objects])],
+        objects=object_addresses(model, tuple(objects)),
         foot_sensor=none,
         feet=None,
         stand_height=contract.init_height,

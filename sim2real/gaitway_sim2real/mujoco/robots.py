@@ -95,11 +95,18 @@ class RobotBatch:
         if (strength != 1.0).any():
             DriveParameters(plant.model, batch.expand).write(strength=strength[:, None])
 
-    def place(self, *, yaw: np.ndarray, joint_offset: np.ndarray, velocity: np.ndarray) -> None:
+    def place(
+        self,
+        *,
+        yaw: np.ndarray,
+        joint_offset: np.ndarray,
+        velocity: np.ndarray,
+        objects: np.ndarray | None = None,
+    ) -> None:
         """Upright on the ground, in the default pose plus ``joint_offset`` [rad], (N, J).
 
         ``yaw`` [rad] is the heading, (N,), and ``velocity`` [m/s] the base's in the world, vx and vy, (N, 2); a fixed
-        base has neither.
+        base has neither. ``objects`` is by how much each of K objects is off its place [m], (N, K, 3).
         """
         plant = self.plant
         self.batch.reset(stage=mujoco.mjtStage.mjSTAGE_NONE)
@@ -110,6 +117,9 @@ class RobotBatch:
         if not self.fixed:
             self.qpos[:, self._pos], self.qpos[:, self._quat] = start_pose(plant, plant.start_height, yaw)
             self.qvel[:, plant.base_dof : plant.base_dof + 2] = velocity
+        for number, (at, _) in enumerate(self.plant.objects.values()):
+            if objects is not None:
+                self.qpos[:, at : at + 3] += objects[:, number]
         self.ctrl[:] = self.contract.default_joint_pos
         self.batch.forward()
 
@@ -153,15 +163,17 @@ class RobotBatch:
     def signals(self) -> dict[str, np.ndarray]:
         """Signals of encoders and IMU, which a fixed base has not, and the estimates that the policy asks for."""
         encoders = {"joint_pos": self.qpos[:, self.plant.joint_qpos], "joint_vel": self.qvel[:, self.plant.joint_dof]}
-        if self.fixed:
+        if self.fixed and not self.contract.estimated:
             return encoders
-        quat = self.base_quat()
-        return {
-            **encoders,
-            "imu_quat_wxyz": quat,
-            "gyro": self.gyro(),
-            **true_estimates(self.contract, self.base_origin(), quat, self.lin_vel, self.plant.ground),
-        }
+        quat, imu = self.base_quat(), {}
+        if not self.fixed:
+            imu = {"imu_quat_wxyz": quat, "gyro": self.gyro()}
+        told = (self.contract, self.base_origin(), quat, self.lin_vel, self.plant.ground, self.object_pos())
+        return {**encoders, **imu, **true_estimates(*told)}
+
+    def object_pos(self) -> dict[str, np.ndarray]:
+        """Place of the middle of each object in the world [m], (N, 3)."""
+        return {name: self.qpos[:, at : at + 3] for name, (at, _) in self.plant.objects.items()}
 
     def positions(self, bodies: Sequence[str]) -> dict[str, np.ndarray]:
         """Positions of the origins of ``bodies`` in the world [m], (N, 3) each."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract
@@ -29,11 +29,17 @@ class Told:
     """What an operator who says nothing means, (D,)."""
     control_dt: float
     """[s]"""
+    spread: np.ndarray = field(default_factory=lambda: np.zeros((0, 3, 2)))
+    """Ranges by which each of K objects starts off its place [m], (K, 3, 2)."""
 
     @classmethod
     def of(cls, contract: Contract) -> Told:
+        objects = contract.objects or {}
         return cls(
-            ranges=np.array(contract.command_ranges), still=np.array(contract.still), control_dt=contract.control_dt
+            ranges=np.array(contract.command_ranges),
+            still=np.array(contract.still),
+            control_dt=contract.control_dt,
+            spread=np.array([each.spread for each in objects.values()]).reshape(len(objects), 3, 2),
         )
 
     def steps(self, seconds: float) -> int:

@@ -28,6 +28,8 @@ class Conditions:
     yaw: np.ndarray  # (N,) initial heading [rad]
     joint_offset: np.ndarray  # (N, J) initial joint positions minus the default pose [rad]
     velocity: np.ndarray  # (N, 2) initial horizontal velocity [m/s]
+    objects: np.ndarray | None = None
+    """Way of each of K objects from its place at the start [m], (N, K, 3); None if there are none."""
     way: float = math.inf
     """Distance from the start along x or y [m] at which a robot has crossed the ground and is taken away."""
     guarded: bool = False
@@ -75,11 +77,20 @@ def draw(
         yaw=rng.uniform(-math.pi, math.pi, n),
         joint_offset=rng.uniform(-0.05, 0.05, (n, joints)),
         velocity=rng.uniform(-0.1, 0.1, (n, 2)),
+        objects=_objects(told, n, entropy),
         way=scenario.way,
         guarded=scenario.guarded,
         stressors=(*kind.stressors, *scenario.stressors),
         seed=entropy,
     )
+
+
+def _objects(told: Told, n: int, entropy: tuple[int, ...]) -> np.ndarray | None:
+    """Ways of objects from their places [m], (n, K, 3), from random numbers of their own."""
+    if not len(told.spread):
+        return None
+    rng = np.random.default_rng((*entropy, zlib.crc32(b"objects")))
+    return rng.uniform(told.spread[..., 0], told.spread[..., 1], (n, *told.spread.shape[:2]))
 
 
 def _pushes(scenario: Scenario, steps: int, period: int, rng: np.random.Generator) -> np.ndarray:

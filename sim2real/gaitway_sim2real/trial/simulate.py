@@ -96,7 +96,12 @@ def simulate(
     world = RobotBatch(plant, contract, n, threads)
     world.randomise(friction=conditions.friction, payload=conditions.payload, strength=conditions.strength)
     stress = [(each, each.start(world, each.generator(conditions.seed))) for each in conditions.stressors]
-    world.place(yaw=conditions.yaw, joint_offset=conditions.joint_offset, velocity=conditions.velocity)
+    world.place(
+        yaw=conditions.yaw,
+        joint_offset=conditions.joint_offset,
+        velocity=conditions.velocity,
+        objects=conditions.objects,
+    )
     line = DelayLine(
         np.tile(contract.default_joint_pos, (n, 1)), conditions.delay, plant.model.opt.timestep, plant.decimation
     )

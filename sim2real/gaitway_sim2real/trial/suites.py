@@ -13,7 +13,7 @@ from .suite import Suite
 
 SUITES = {VELOCITY: "gaitway_velocity.suite:SUITE"}
 """Suites by the operator that gives a policy its commands."""
-OWN = ("gaitway_tracking.suite:SUITE", "gaitway_reach.suite:SUITE")
+OWN = ("gaitway_tracking.suite:SUITE", "gaitway_reach.suite:SUITE", "gaitway_lift.suite:SUITE")
 """Suites of our families that a command names; they need no trust."""
 EARLIER = VELOCITY
 """Operator of the policies of verdicts that do not describe their metrics."""

@@ -338,6 +338,12 @@ def set_parameters(spec: mujoco.MjSpec, robot: Robot) -> None:
         base.ipos = parameters.base_com
 
 
+def compensate_gravity(spec: mujoco.MjSpec, base: str) -> None:
+    """Hold up the links of the robot under ``base``, as the controllers of some arms do; objects keep their weight."""
+    for body in spec.body(base).find_all("body"):
+        body.gravcomp = 1.0
+
+
 def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
     """Remove the file's actuators and everything that refers to them or limits them."""
     for sensor in list(spec.sensors):

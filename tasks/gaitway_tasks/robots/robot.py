@@ -92,6 +92,8 @@ class Robot:
     """Height of the base at a reset [m]; with ``fixed_base``, where the model has it."""
     fixed_base: bool = False
     """True if the base is fixed to the world, as an arm's is."""
+    gravity_compensation: bool = False
+    """True if its controller adds the torques that hold its own links up, as a Panda's does."""
     foot_height: float | None = None
     """Height of a foot frame's origin above its sole, standing in the default pose [m]. A trot needs it."""
     actuators: Mapping[str, ActuatorLaw]

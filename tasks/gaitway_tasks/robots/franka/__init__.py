@@ -39,7 +39,13 @@ DESCRIPTION = RobotDescription(
             summary="{title} brings its hand to poses",
             presets={"cpu": "gaitway_tasks.reach:CPU"},
             isaaclab=False,
-        )
+        ),
+        "lift-{robot}": RobotTask(
+            make="gaitway_tasks.lift:lift",
+            summary="{title} lifts a cube to places; reads where the cube is",
+            presets={"cpu": "gaitway_tasks.lift:CPU"},
+            isaaclab=False,
+        ),
     },
     flat_learner=Learner(max_iterations=1000, hidden_dims=(64, 64), entropy_coef=0.001),
     isaaclab=IsaacLabRobot(asset="isaaclab_assets.robots.franka:FRANKA_PANDA_CFG"),
