@@ -12,7 +12,7 @@ from gaitway_tasks.commands import Command
 from gaitway_tasks.math import all_finite, quat_apply_inverse, yaw_of
 from gaitway_tasks.mdp import indices
 from gaitway_tasks.robots.clock import untimed
-from gaitway_tasks.robots.mjcf import DriveParameters, ground_geoms
+from gaitway_tasks.robots.mjcf import DriveParameters, compensate_known, ground_geoms
 from gaitway_tasks.signals import BODIES, read_by
 from gaitway_tasks.spec import Task
 from mujoco.batch import Batch
@@ -288,6 +288,7 @@ class MujocoWorld:
             raise UserError(f"mass scale {float(factor.min()):.3g}: it must be positive")
         row, ratio = self.model.body(body or self.spec.base_name).id, factor.double()
         self._expand("body_mass")[env_ids, row] = self.model.body_mass[row] * ratio
+        compensate_known(self.model, lambda field: self._expand(field).numpy())
         inertia = torch.from_numpy(self.model.body_inertia[row].copy())
         self._expand("body_inertia")[env_ids, row] = ratio[:, None] * inertia
         self._stale_constants.append(env_ids)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_onboard.rotation import quat_from_rotvec, quat_mul
+from gaitway_tasks.robots.mjcf import compensate_known
 
 from ..mujoco.robots import RobotBatch, body_id
 
@@ -96,6 +97,7 @@ class Load(Stressor):
             raise UserError(f"load of {self.mass:g} kg: {self.body} weighs {model.body_mass[body]:g} kg and must keep "
                             "a mass")  # fmt: skip
         world.batch.expand("body_mass")[:, body] += self.mass
+        compensate_known(model, world.batch.expand)
         world.batch.set_const()
         world.mass += self.mass
 
@@ -113,6 +115,7 @@ class Links(Stressor):
         factors = rng.uniform(1.0 - self.share, 1.0 + self.share, (2, len(world.mass), model.nbody))
         world.batch.expand("body_mass")[:] *= factors[0]
         world.batch.expand("body_inertia")[:] *= factors[1][..., None]
+        compensate_known(model, world.batch.expand)
         world.batch.set_const()
         world.mass += (factors[0] - 1.0) @ model.body_mass
         return factors

@@ -180,8 +180,10 @@ FEW_CORES: dict[str, Any] = {
     "agent.optimizer.desired_kl": 0.01,
     "agent.optimizer.entropy_coefficient": 0.0,
     "agent.optimizer.learning_rate": 3e-5,
+    "agent.optimizer.precision": "float32",
     "agent.optimizer.workers": 2,
     "simulator.cone": "elliptic",
 }
-"""For two cores. The policy begins with a scripted grasp (:mod:`.script`), so that exploration may be small."""
+"""For two cores. The policy begins with a scripted grasp (:mod:`.script`), so that exploration may be small. bfloat16
+would be too coarse for it."""
 CPU = Preset(change=cpu, settings=lambda task: FEW_CORES)

@@ -344,6 +344,16 @@ def compensate_gravity(spec: mujoco.MjSpec, base: str) -> None:
         body.gravcomp = 1.0
 
 
+def compensate_known(model: mujoco.MjModel, fields: Callable[[str], np.ndarray]) -> None:
+    """Let a compensation of gravity hold the masses of ``model``, whatever masses bodies have in a batch.
+
+    MuJoCo holds the mass that a body has: it would hide a load of which the robot's controller knows nothing.
+    ``fields`` is ``mujoco.batch.Batch.expand``.
+    """
+    if model.body_gravcomp.any():
+        fields("body_gravcomp")[:] = model.body_gravcomp * model.body_mass / np.maximum(fields("body_mass"), 1e-9)
+
+
 def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
     """Remove the file's actuators and everything that refers to them or limits them."""
     for sensor in list(spec.sensors):
