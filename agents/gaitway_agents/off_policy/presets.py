@@ -6,6 +6,8 @@ tasks that need generalised state-dependent exploration are left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .config import DQNConfig, NetworkConfig, SACConfig
 
 WIDE = NetworkConfig(hidden=(256, 256))
@@ -102,3 +104,21 @@ FAST_SAC = SACConfig(
 Theirs has 4096 environments and 8 updates of 8192 rows on a GPU; this one is cut down to 128 environments on a CPU and
 as many rows for each step. Their critics predict distributions of values, these plain values.
 """
+
+FAST_SAC_ROBOTS = replace(
+    FAST_SAC,
+    buffer_size=131_072,
+    learning_starts=8192,
+    batch_size=1024,
+    gamma=0.97,
+    train_frequency=256,
+    gradient_steps=2,
+    learning_rate=1e-3,
+    tau=0.05,
+    target_entropy=-6.0,
+    action_limit=3.0,
+    symmetry="canonical",
+    average_steps=100_000,
+    iteration_steps=4096,
+    checkpoint_replay=False,
+)
