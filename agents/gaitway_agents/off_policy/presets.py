@@ -105,20 +105,29 @@ Theirs has 4096 environments and 8 updates of 8192 rows on a GPU; this one is cu
 as many rows for each step. Their critics predict distributions of values, these plain values.
 """
 
+_ROBOT_NETWORK = replace(FAST_SAC.actor, hidden=(128, 128))
+
 FAST_SAC_ROBOTS = replace(
     FAST_SAC,
-    buffer_size=131_072,
-    learning_starts=8192,
-    batch_size=1024,
+    learning_rate=1e-3,
+    learning_starts=4096,
+    batch_size=512,
     gamma=0.97,
+    n_step=6,
     train_frequency=256,
     gradient_steps=2,
-    learning_rate=1e-3,
-    tau=0.05,
+    initial_temperature=0.002,
     target_entropy=-6.0,
-    action_limit=3.0,
+    action_limit=1.5,
     symmetry="canonical",
     average_steps=100_000,
     iteration_steps=4096,
     checkpoint_replay=False,
+    actor=_ROBOT_NETWORK,
+    critic=_ROBOT_NETWORK,
 )
+"""FastSAC for a robot on a few cores: 256 environments, and updates that cost about twice as much as physics.
+
+Chosen on flat ANYmal C by trainings of 200,000 steps. With rewards summed over 6 steps, a quarter of the paper's rows
+for each step suffice. Wider bounds than 1.5 throw the robot over for longer. A checkpoint with its buffer takes 0.5 GB.
+"""
