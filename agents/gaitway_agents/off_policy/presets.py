@@ -128,6 +128,6 @@ FAST_SAC_ROBOTS = replace(
 )
 """FastSAC for a robot on a few cores: 256 environments, and updates that cost about twice as much as physics.
 
-Chosen on flat ANYmal C by trainings of 200,000 steps. With rewards summed over 6 steps, a quarter of the paper's rows
-for each step suffice. Wider bounds than 1.5 throw the robot over for longer. A checkpoint with its buffer takes 0.5 GB.
+Chosen on flat ANYmal C by trainings of 200,000 steps (docs/off_policy.md). Updates have a quarter of the paper's rows
+for each step, and rewards summed over 6 steps make up for it. A checkpoint with its buffer takes 0.5 GB.
 """
