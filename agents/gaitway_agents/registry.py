@@ -125,6 +125,7 @@ _TD, _DP = ".tabular.td_trainer", ".tabular.dp_trainer"
 _SAC: dict[str, Any] = {
     "trainer": ".off_policy.sac:SACTrainer",
     "config": ".off_policy.config:SACConfig",
+    "restored": ".off_policy.sac:restored",
     "actions": ("Box",),
 }
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gaitway_agents.teacher import Teacher
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
+    from torch import Tensor
 
     from ..runs.folder import RunFolder
     from ..train_config import TrainConfig
@@ -55,6 +56,10 @@ class Environments(Plays, Domain):
             f"agent.first_guess: nothing is known of how {config.task.name} is done; use agent.first_guess=false"
         )
 
+    def reach(self, config: TrainConfig) -> Tensor | None:
+        """Distances (A,) from action 0 to the ends of what actions can do; None if there are no such ends."""
+        return None
+
     def teacher(self, config: TrainConfig) -> Teacher:
         """The teacher that ``--teacher`` names."""
         raise NotImplementedError
@@ -70,6 +75,11 @@ class Environments(Plays, Domain):
         from gaitway_agents.rsl_rl.config import RslRlConfig
 
         agent = config.agent
+        if (symmetry := getattr(agent, "symmetry", "none")) != "none" and not self.has_mirrors(config.task):
+            raise ConfigError(
+                f"agent.symmetry={symmetry!r} needs a robot with mirrors, and {config.task.name} has none: "
+                "use agent.symmetry=none"
+            )
         if isinstance(agent, PPOConfig | PolicyDistillationConfig):
             _check_rollout(config, agent)
         if isinstance(agent, PPOConfig):
@@ -78,11 +88,6 @@ class Environments(Plays, Domain):
                 self.columns(config, agent.model.estimator.signals)
             if agent.first_guess:
                 self.first_guess(config)
-            if agent.symmetry != "none" and not self.has_mirrors(config.task):
-                raise ConfigError(
-                    f"agent.symmetry={agent.symmetry!r} needs a robot with mirrors, and {config.task.name} has none: "
-                    "use agent.symmetry=none"
-                )
         if isinstance(agent, RslRlConfig):
             agent.check_rows(config.num_envs)
 
@@ -138,6 +143,8 @@ class Environments(Plays, Domain):
             arguments["columns"] = self.columns(config, estimator.signals)
         if getattr(config.agent, "first_guess", False):
             arguments["guess"] = self.first_guess(config)
+        if getattr(config.agent, "action_limit", None) is not None and (reach := self.reach(config)) is not None:
+            arguments["reach"] = reach
         if teacher is not None:
             arguments["teacher"] = teacher
         row = ENVIRONMENTS[name]

@@ -11,6 +11,8 @@ import torch
 from gaitway_agents.core import distributed
 from gaitway_agents.core.optimizer import OptimizerConfig
 from gaitway_agents.models.actor_critic import ActorCriticConfig
+from gaitway_agents.off_policy.config import SACConfig
+from gaitway_agents.off_policy.presets import FAST_SAC_ROBOTS
 from gaitway_agents.presets import PPOConfig, has_bfloat16, in_bfloat16
 from gaitway_tasks.registry import learner_of, preset_of
 from gaitway_tasks.spec import Task
@@ -39,9 +41,13 @@ def robot_settings(task: Task, learner: Any, request: Request, device: torch.dev
         learner = settings["agent"]
         if own and device.type == "cpu" and has_bfloat16(device):
             learner = in_bfloat16(learner)
+    if request.agent == "fast-sac":
+        learner = FAST_SAC_ROBOTS
+        if has_bfloat16(device):
+            learner = replace(learner, precision="bfloat16")
     if own and not _has_hidden_velocity(task):
         learner = _without_estimator(learner)
-    if own and not task.robot.mirrors and isinstance(learner, PPOConfig):
+    if not task.robot.mirrors and (isinstance(learner, SACConfig) or (own and isinstance(learner, PPOConfig))):
         learner = replace(learner, symmetry="none")
     settings = settings | {"agent": learner, "evaluation_episodes": EVALUATION_EPISODES}
     settings["simulator"] = options(request.world)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gaitway_sim2real.trial.schedule import Progress
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
-    from torch import nn
+    from torch import Tensor, nn
 
     from ..runs.folder import RunFolder
     from ..train_config import TrainConfig
@@ -187,6 +187,19 @@ class Robots(Environments):
             return FirstGuess(*steps_by_the_clock(config.task))
         except UserError as error:
             raise ConfigError(f"agent.first_guess: {error}; use agent.first_guess=false") from None
+
+    def reach(self, config: TrainConfig) -> Tensor | None:
+        """Of joint targets: to the farther end of each joint's range, in units of the action."""
+        import torch
+
+        robot, action = config.task.robot, config.task.actions.as_joint_positions()
+        if action is None:
+            return None
+        offsets, scales = action.offsets(robot), action.scales(robot)
+        farthest = [
+            max(high - offset, offset - low) for (low, high), offset in zip(robot.joint_limits, offsets, strict=True)
+        ]
+        return torch.tensor([farthest[joint] / abs(scales[joint]) for joint in action.acting(robot)])
 
     def check_examination(self, config: TrainConfig) -> None:
         from gaitway_agents.registry import ENVIRONMENTS

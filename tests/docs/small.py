@@ -139,6 +139,7 @@ def train_sizes(words: list[str]) -> list[str]:
         sizes += ["num_envs=4", "agent.num_steps_per_env=4", "total_steps=16"]
     elif isinstance(agent, DQNConfig | SACConfig):
         sizes += ["agent.learning_starts=32", "agent.iteration_steps=64", "agent.buffer_size=1000", "total_steps=64"]
+        sizes += ["num_envs=8"] if config.simulator is not None else []
     elif isinstance(agent, QLearningConfig | SarsaConfig):
         sizes += ["total_steps=2000"]
     if "--resume" in words and any(word.startswith("total_steps=") for word in words):

@@ -139,6 +139,15 @@ class SACConfig(OffPolicyConfig):
     """Weight decay, decoupled from the gradient."""
     max_grad_norm: PositiveFloat | None = None
     """Largest norm of a gradient; None does not clip."""
+    action_limit: PositiveFloat | None = None
+    """Bound of actions in an action space without bounds, typically 2 to 5 for a robot's joint targets. Joints with
+    narrower ranges have narrower bounds. None refuses such a space."""
+    symmetry: Annotated[str, one_of("none", "canonical")] = "none"
+    """"canonical" learns and acts in one fundamental domain of the robot's mirror group."""
+    average_steps: PositiveInt | None = None
+    """Steps over which actors are averaged for evaluation and export, typically 100,000; None takes the newest."""
+    precision: Annotated[str, one_of("float32", "bfloat16")] = "float32"
+    """Type of the networks' products in updates. bfloat16 is quicker on CPUs that have it."""
     iteration_steps: PositiveInt = 200
     actor: NetworkConfig = field(default_factory=lambda: NetworkConfig(hidden=(256, 256)))
     """Network of the actor."""

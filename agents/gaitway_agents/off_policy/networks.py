@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -78,7 +79,7 @@ class TwinCritic(nn.Module):
 
     def forward(self, observations: Observation, actions: Tensor) -> tuple[Tensor, Tensor]:
         x = torch.cat((self.encoder(observations), actions), 1)
-        return self.first(x)[:, 0], self.second(x)[:, 0]
+        return _full(self.first(x))[:, 0], _full(self.second(x))[:, 0]
 
 
 class SquashedGaussian(nn.Module):
@@ -99,7 +100,7 @@ class SquashedGaussian(nn.Module):
 
     def forward(self, observations: Observation) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the standard deviation before squashing, (B, A) each."""
-        mean, log_std = self.outputs(self.encoder(observations)).chunk(2, 1)
+        mean, log_std = _full(self.outputs(self.encoder(observations))).chunk(2, 1)
         low, high = self.log_std_range
         if self.smooth:
             return mean, low + 0.5 * (high - low) * (log_std.tanh() + 1.0)
@@ -113,3 +114,24 @@ class SquashedGaussian(nn.Module):
         squashing = 2.0 * (LOG_2 - raw - nn.functional.softplus(-2.0 * raw))
         log_prob = (-0.5 * noise.square() - log_std - 0.5 * LOG_2PI - squashing).sum(1)
         return raw.tanh(), log_prob
+
+
+class SquashedMean(nn.Module):
+    """The deterministic actor of a :class:`SquashedGaussian`: observation ``policy`` (N, D) to action (N, A)."""
+
+    def __init__(self, policy: SquashedGaussian, centre: Tensor, half_width: Tensor):
+        super().__init__()
+        if policy.encoder.keys != ["policy"]:
+            raise UserError("only a policy from the observation 'policy' to continuous actions can be exported")
+        self.encoder, self.outputs = policy.encoder.parts["policy"], policy.outputs
+        self.register_buffer("centre", centre.flatten())
+        self.register_buffer("half_width", half_width.flatten())
+
+    def forward(self, observation: Tensor) -> Tensor:
+        mean = self.outputs(self.encoder(observation))[:, : len(self.get_buffer("centre"))]
+        return self.get_buffer("centre") + self.get_buffer("half_width") * mean.tanh()
+
+
+def _full(x: Tensor) -> Tensor:
+    """Outputs of a network that may have computed in bfloat16, in the type of its losses."""
+    return x.float() if x.dtype == torch.bfloat16 else x

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..core.finite import NonFiniteError, check_given
 from ..models.encoders import Encoder
+from ..symmetry import Symmetry
 from ..trainer import Observation, episodes_from
 from ..with_env import WithEnv
 from .config import OffPolicyConfig
@@ -34,9 +35,20 @@ class OffPolicyTrainer(WithEnv, ABC):
     buffer as the agent chose them and turned into the environment's by ``_to_env``.
     """
 
-    def __init__(self, env: VectorEnv, config: OffPolicyConfig, *, seed: int, total_steps: int | None = None):
+    def __init__(
+        self,
+        env: VectorEnv,
+        config: OffPolicyConfig,
+        *,
+        seed: int,
+        total_steps: int | None = None,
+        symmetry: Symmetry | None = None,
+    ):
+        """With a ``symmetry`` the whole learner lives in the canonical domain; what enters an environment is mirrored
+        back."""
         super().__init__(env, total_steps)
         self.observations: Observation = {}
+        self.symmetry = symmetry
         space = env.single_observation_space
         if not isinstance(space, spaces.Dict):
             raise UserError(f"observation space {space}: Dict is needed")
@@ -131,14 +143,15 @@ class OffPolicyTrainer(WithEnv, ABC):
         """Some steps of every environment, into the replay buffer."""
         environment, begin = 0.0, time.perf_counter()
         for _ in range(steps):
-            observations = self.observations
+            observations, element = self._canonical(self.observations)
             actions = self._explore(observations)
-            env_actions = self._to_env(actions)
+            env_actions = self._to_env(self._mirrored(actions, element))
             start = time.perf_counter()
             self.observations, rewards, terminated, truncated, info = self.env.step(env_actions)
             following = _following(self.observations, terminated | truncated, info)
             environment += time.perf_counter() - start
             self.steps += self.num_envs
+            following, _ = self._canonical(following)
             self.replay.add(observations, actions, rewards, terminated, truncated, following, info.get("valid"))
             self._rewards.append(rewards)
             for encoder in self._normalizing:
@@ -149,6 +162,18 @@ class OffPolicyTrainer(WithEnv, ABC):
         check_given(torch.stack(self._rewards[-steps:]), {})
         self.timing["environment"] += environment
         self.timing["policy"] += time.perf_counter() - begin - environment
+
+    def _canonical(self, observations: Observation) -> tuple[Observation, Tensor | None]:
+        """Observations as the agent sees them, and the mirror element (N,) that took them there."""
+        if self.symmetry is None:
+            return observations, None
+        return self.symmetry.canonicalize(observations, self.steps // self.num_envs)
+
+    def _mirrored(self, actions: Tensor, element: Tensor | None) -> Tensor:
+        """Actions (N, A) of the agent, for the environments as they are."""
+        if self.symmetry is None or element is None:
+            return actions
+        return self.symmetry.apply_to("action", actions, element)
 
     def _anneal(self) -> None:
         cfg = self.config

@@ -112,7 +112,7 @@ def replace_task(config: TrainConfig, task) -> TrainConfig:
         ([FLAT, "--agent", "distill", "--teacher", "{bundle}"], "is a bundle, whose graph gives joint targets"),
         ([FLAT, "--agent", "distill", "--teacher", "{empty}"], "{empty} has no checkpoint yet: train it first"),
         ([FLAT, "--agent", "distill", "--teacher", "{game}"], "cartpole is no robot's task"),
-        ([FLAT, "--agent", "distill", "--teacher", "{critic}"], "was trained with sac, which is not exported"),
+        ([FLAT, "--agent", "distill", "--teacher", "{critic}"], "was trained with dqn, which is not exported"),
         ([GO2, "--agent", "distill", "--teacher", "{seeing}"],
          "anymal-c, does not fit velocity-flat-go2-blind: joints LF_HAA, not FL_hip_joint"),
         ([FLAT, "--agent", "distill", "--teacher", "{seeing}", "agent.model.estimator={{signals: [base_lin_vel]}}"],
@@ -126,7 +126,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(words, message, 
         "seeing": teacher,
         "bundle": next((ROOT / "gaitway/demo/bundles").glob("*/contract.yaml")).parent,
         "empty": run_of(small(FLAT), tmp_path / "empty", trained=False),
-        "critic": run_of(small(FLAT, agent="sac"), tmp_path / "critic", trained=False),
+        "critic": run_of(small(FLAT, agent="dqn"), tmp_path / "critic", trained=False),
         "game": run_of(resolve("cartpole"), tmp_path / "game", trained=False),
     }
     filled = [word.format(**places) for word in words]
