@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gaitway_agents.teacher import Teacher
     from gaitway_agents.trainer import Learner, Trainer
     from gymnasium.vector import VectorEnv
+    from torch import Tensor
 
     from ..runs.folder import RunFolder
     from ..train_config import TrainConfig
@@ -53,6 +54,12 @@ class Environments(Plays, Domain):
         """What a policy begins with; refuses a task of which nothing is known."""
         raise ConfigError(
             f"agent.first_guess: nothing is known of how {config.task.name} is done; use agent.first_guess=false"
+        )
+
+    def demonstrations(self, config: TrainConfig) -> dict[str, Tensor]:
+        """Observations (P, D) of the motions that additions imitate, by the addition's name."""
+        raise ConfigError(
+            f"agent.additions: motions are of robots, and {config.task.name} is none; leave the addition out"
         )
 
     def teacher(self, config: TrainConfig) -> Teacher:
@@ -125,6 +132,8 @@ class Environments(Plays, Domain):
         from gaitway_agents.registry import load
         from gymnasium import spaces
 
+        from .motions import imitating
+
         name, observations, actions = config.algorithm, env.single_observation_space, env.single_action_space
         assert isinstance(observations, spaces.Dict)
         if objection := ENVIRONMENTS[name].objection(observations, actions):
@@ -138,6 +147,8 @@ class Environments(Plays, Domain):
             arguments["columns"] = self.columns(config, estimator.signals)
         if getattr(config.agent, "first_guess", False):
             arguments["guess"] = self.first_guess(config)
+        if imitating(config):
+            arguments["demonstrations"] = self.demonstrations(config)
         if teacher is not None:
             arguments["teacher"] = teacher
         row = ENVIRONMENTS[name]

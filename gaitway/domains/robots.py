@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gaitway_sim2real.trial.schedule import Progress
     from gaitway_tasks.spec import Task
     from gymnasium.vector import VectorEnv
-    from torch import nn
+    from torch import Tensor, nn
 
     from ..runs.folder import RunFolder
     from ..train_config import TrainConfig
@@ -232,6 +232,8 @@ class Robots(Environments):
 
     def preflight(self, config: TrainConfig) -> TrainConfig:
         """As in other environments, where the simulator may be started to try; the robot is checked first."""
+        from .motions import imitating, with_observations
+
         if config.world == "mujoco":
             from gaitway_tasks.robots.check import check_robot
 
@@ -241,12 +243,19 @@ class Robots(Environments):
             from .teachers import with_teacher
 
             config = with_teacher(config)
+        if imitating(config):
+            config = with_observations(config)
         return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def teacher(self, config: TrainConfig) -> Teacher:
         from .teachers import teacher_for
 
         return teacher_for(config)
+
+    def demonstrations(self, config: TrainConfig) -> dict[str, Tensor]:
+        from .motions import demonstrations
+
+        return demonstrations(config)
 
     def try_out(self, env: Any) -> None:
         import torch

@@ -107,7 +107,7 @@ def motion_anchor_ori_b(world: World, command_name: str) -> Tensor:
     return torch.stack((x, y), -1).flatten(1)
 
 
-@reads(*BODIES)
+@reads(*BODIES, mirror="places")
 def robot_body_pos_b(world: World, bodies: str = ".*") -> Tensor:
     """Places of bodies in the base frame [m], (N, 3 n)."""
     robot = world.robot

@@ -1,0 +1,52 @@
+"""Motions that additions of robots imitate: the observation that they need, and the motions in its form."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from gaitway_agents.additions import ImitationConfig
+from gaitway_files.errors import UserError
+from torch import Tensor
+
+from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..train_config import TrainConfig
+
+
+def imitating(config: TrainConfig) -> dict[str, ImitationConfig]:
+    """Settings of the additions that imitate motions, by name."""
+    additions: Mapping[str, Any] = getattr(config.agent, "additions", {})
+    return {name: each for name, each in additions.items() if isinstance(each, ImitationConfig)}
+
+
+def with_observations(config: TrainConfig) -> TrainConfig:
+    """``config`` whose task also observes what its imitating additions compare, without noise."""
+    from gaitway_tracking.demonstrations import amp_group
+
+    task = config.robot_task
+    for each in imitating(config).values():
+        if each.observation not in task.observations:
+            task = task.replace(observations={**task.observations, each.observation: amp_group(task)})
+    return config if task is config.robot_task else dataclasses.replace(config, task=task)
+
+
+def demonstrations(config: TrainConfig) -> dict[str, Tensor]:
+    """Observations (P, D) of each imitating addition's motions."""
+    from gaitway_tracking.demonstrations import transitions
+
+    task, found = config.robot_task, {}
+    for name, each in imitating(config).items():
+        if not each.motions:
+            raise ConfigError(
+                f"agent.additions.{name} has no motions: name some, such as motions: [trot, backwards, turn], or files "
+                "of 'gaitway motion'"
+            )
+        try:
+            found[name] = transitions(task, task.observations[each.observation], each.motions, torch.device("cpu"))
+        except UserError as error:
+            raise ConfigError(f"agent.additions.{name}: {error}") from None
+    return found
