@@ -36,9 +36,9 @@ class AMPConfig(ImitationConfig):
     """Reference motions: names or files."""
     observation: str = "amp"
     """Observed vector that the discriminator sees: two frames of the robot's state."""
-    task_reward_lerp: Share = 0.5
+    task_reward_lerp: Share = 0.4
     """Share of the task's reward in the sum; the rest is the style's. Typically 0.3 to 0.7."""
-    reward_coef: NonNegativeFloat = 0.2
+    reward_coef: NonNegativeFloat = 0.3
     """Style reward of a transition that looks like the reference; typically what a good step of the task earns."""
     loss: Annotated[str, one_of("least_squares", "logistic")] = "least_squares"
     """"least_squares": targets 1 and -1, style max(0, 1 - 0.25 (D - 1)^2). "logistic": cross-entropy, style

@@ -6,6 +6,7 @@ so the two agree on every state by construction. Adversarial motion priors compa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from .reference import motion_of, tables
 
 PAIR = 2
 """Frames of a transition."""
+RESTING = 0.15
+"""Largest share of a clip's transitions before and after the part that is repeated."""
 COARSEST = 0.4
 """Least frames of a file for each control step: between fewer, straight lines would be what is imitated."""
 
@@ -95,7 +98,8 @@ def observed(task: Task, group: ObservationGroup, motion: Motion, device: torch.
 def transitions(task: Task, group: ObservationGroup, clips: Sequence[str], device: torch.device) -> Tensor:
     """Transitions (P, 2 D) of ``clips`` as ``group`` would observe them.
 
-    Every clip has about the same share. Where the robot has a left-right mirror, the mirror images are among them.
+    Every clip has about the same share, and in it the part that is repeated has most: a policy would learn to stand from
+    the stands at the ends. Where the robot has a left-right mirror, the mirror images are among them.
     Raises :class:`MotionError` for clips that are not for the robot.
     """
     if group.history_length != PAIR:
@@ -108,7 +112,7 @@ def transitions(task: Task, group: ObservationGroup, clips: Sequence[str], devic
         motion = motion_of(clip, robot, fps)
         _check_origin(clip, motion, robot, fps)
         frames = observed(task, group, motion, device)
-        parts.append(torch.cat((frames[:-1], frames[1:]), 1))
+        parts.append(_played(torch.cat((frames[:-1], frames[1:]), 1), motion))
     longest = max(len(part) for part in parts)
     rows = torch.cat([part.repeat(round(longest / len(part)), 1) for part in parts])
     dims = [width(task, name, term) for name, term in group.terms.items()]
@@ -117,6 +121,14 @@ def transitions(task: Task, group: ObservationGroup, clips: Sequence[str], devic
         perm, sign = (part.to(device) for part in group_mirror(task, group, mirror))
         rows = torch.cat((rows, sign * rows[:, perm]))
     return rows
+
+
+def _played(pairs: Tensor, motion: Motion) -> Tensor:
+    """``pairs`` (K - 1, 2 D) of a motion with its loop as often as leaves :data:`RESTING` for the rest, at most."""
+    first, last = motion.loop
+    rest = len(pairs) - (last - first)
+    wanted = (1.0 - RESTING) / RESTING * rest
+    return torch.cat((pairs, pairs[first:last].repeat(max(0, math.ceil(wanted / (last - first)) - 1), 1)))
 
 
 def _check_origin(clip: str, motion: Motion, robot: Robot, fps: float) -> None:
