@@ -91,7 +91,7 @@ def frechet(a: Array, b: Array) -> float:
 
     d^2 = |m_a - m_b|^2 + tr(C_a + C_b - 2 (C_a^1/2 C_b C_a^1/2)^1/2)
     """
-    cov_a, cov_b = np.cov(a, rowvar=False), np.cov(b, rowvar=False)
+    cov_a, cov_b = (np.cov(side, rowvar=False, bias=True) for side in (a, b))
     root = _root(cov_a)
     squared = ((a.mean(0) - b.mean(0)) ** 2).sum() + np.trace(cov_a + cov_b - 2.0 * _root(root @ cov_b @ root))
     return float(np.sqrt(max(squared, 0.0)))
