@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gaitway_files.ranges import Checked
+from gaitway_files.ranges import Checked, Share
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +93,8 @@ class ImitationConfig(AdditionConfig, ABC):
     """Names or files."""
     observation: str = ""
     """Observation group in which they are given."""
+    state_init: Share = 0.0
+    """Share of the episodes that begin in a frame of a motion."""
 
     @abstractmethod
     def make(

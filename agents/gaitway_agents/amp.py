@@ -36,6 +36,9 @@ class AMPConfig(ImitationConfig):
     """Reference motions: names or files."""
     observation: str = "amp"
     """Observed vector that the discriminator sees: two frames of the robot's state."""
+    state_init: Share = 0.85
+    """Share of the episodes that begin in a frame of a motion (reference state initialisation); AMP_for_hardware's is
+    0.85. 0 begins all as the task does."""
     task_reward_lerp: Share = 0.4
     """Share of the task's reward in the sum; the rest is the style's. Typically 0.3 to 0.7."""
     reward_coef: NonNegativeFloat = 0.3

@@ -23,14 +23,18 @@ def imitating(config: TrainConfig) -> dict[str, ImitationConfig]:
     return {name: each for name, each in additions.items() if isinstance(each, ImitationConfig)}
 
 
-def with_observations(config: TrainConfig) -> TrainConfig:
-    """``config`` whose task also observes what its imitating additions compare, without noise."""
-    from gaitway_tracking.demonstrations import amp_group
+def with_motions(config: TrainConfig) -> TrainConfig:
+    """``config`` whose task also observes what its imitating additions compare, and begins episodes in their motions."""
+    from gaitway_tasks.spec import Event
+    from gaitway_tracking.demonstrations import amp_group, reset_in_clips
 
     task = config.robot_task
-    for each in imitating(config).values():
+    for name, each in imitating(config).items():
         if each.observation not in task.observations:
             task = task.replace(observations={**task.observations, each.observation: amp_group(task)})
+        if each.state_init and (event := f"reset_in_{name}") not in task.events:
+            params = {"clips": list(each.motions), "share": each.state_init}
+            task = task.replace(events={**task.events, event: Event(func=reset_in_clips, mode="reset", params=params)})
     return config if task is config.robot_task else dataclasses.replace(config, task=task)
 
 

@@ -232,7 +232,7 @@ class Robots(Environments):
 
     def preflight(self, config: TrainConfig) -> TrainConfig:
         """As in other environments, where the simulator may be started to try; the robot is checked first."""
-        from .motions import imitating, with_observations
+        from .motions import imitating, with_motions
 
         if config.world == "mujoco":
             from gaitway_tasks.robots.check import check_robot
@@ -244,7 +244,7 @@ class Robots(Environments):
 
             config = with_teacher(config)
         if imitating(config):
-            config = with_observations(config)
+            config = with_motions(config)
         return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def teacher(self, config: TrainConfig) -> Teacher:

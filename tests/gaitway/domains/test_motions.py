@@ -13,7 +13,7 @@ from gaitway_tracking.generator import generate
 from stopping import final_state
 
 from gaitway.cli import main
-from gaitway.domains.motions import demonstrations, with_observations
+from gaitway.domains.motions import demonstrations, with_motions
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 from gaitway.train_config import resolve
@@ -29,10 +29,10 @@ def order(out, *more):
 
 
 def test_the_task_observes_what_is_compared():
-    config = with_observations(resolve(GO2, preset="cpu", overrides=[*SIZES, AMP]))
+    config = with_motions(resolve(GO2, preset="cpu", overrides=[*SIZES, AMP]))
     group = config.task.observations["amp"]
     assert group.history_length == 2 and not group.enable_corruption
-    assert with_observations(config) is config, "once is enough"
+    assert with_motions(config) is config, "once is enough"
     (rows,) = demonstrations(config).values()
     env = config.domain.make_env(config, 2, 0)
     assert rows.shape[1] == env.single_observation_space["amp"].shape[0]

@@ -6,13 +6,14 @@ import pytest
 import torch
 from gaitway_files.errors import UserError
 from gaitway_mujoco import make_env
-from gaitway_tasks.math import quat_apply
+from gaitway_tasks.layout import history_order
+from gaitway_tasks.math import quat_apply, yaw_of
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ROBOTS
-from gaitway_tasks.spec import ObservationTerm
+from gaitway_tasks.spec import Event, ObservationTerm
 from gaitway_tasks.symmetry import group_mirror
-from gaitway_tracking.demonstrations import RESTING, amp_group, observed, transitions
+from gaitway_tracking.demonstrations import RESTING, amp_group, observed, reset_in_clips, transitions
 from gaitway_tracking.generator import generate
 from gaitway_tracking.motion import MotionError
 from gaitway_tracking.reference import reference
@@ -98,6 +99,28 @@ def test_mirrored_feet_are_where_the_mirror_has_them():
         feet = slice(-12, None)
         mirrored = (sign * observed(task, group, motion, CPU)[:, perm])[:, feet]
         torch.testing.assert_close(mirrored, observed(task, group, other, CPU)[:, feet], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_episodes_begin_in_frames_of_the_clips(share):
+    """What such a robot observes is a frame that is repeated, wherever it stands and heads."""
+    task, clips, count = task_of(), ["trot", "turn"], 60
+    event = Event(func=reset_in_clips, mode="reset", params={"clips": clips, "share": share})
+    env = make_env(task.replace(events={"reset_in_amp": event}), num_envs=count, seed=0)
+    seen = env.reset()[0]["amp"]
+    rows = []
+    for clip in clips:
+        motion = generate(clip, task.robot, 50.0)
+        frames = observed(task, task.observations["amp"], motion, CPU)
+        rows.append(frames[motion.loop[0] : motion.loop[1]])
+    twice = torch.cat([torch.cat((part, part), 1) for part in rows])  # an episode's first observation, twice one frame
+    order = history_order(list(env.managers.observations["amp"].dims.values()), 2)
+    away = (seen[:, None] - twice[:, order]).abs().amax(2).min(1)
+    begun = away.values < 1e-4
+    assert begun.all() if share == 1.0 else 0.3 < begun.float().mean() < 0.7
+    assert len(away.indices[begun].unique()) > 0.25 * count, "of all frames"
+    yaw = yaw_of(env.world.robot.root_quat_wxyz[begun])
+    assert yaw.min() < -1.0 and yaw.max() > 1.0
 
 
 def test_heights_are_left_out_on_rough_ground():
