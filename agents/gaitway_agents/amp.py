@@ -39,14 +39,14 @@ class AMPConfig(ImitationConfig):
     state_init: Share = 0.85
     """Share of the episodes that begin in a frame of a motion (reference state initialisation); AMP_for_hardware's is
     0.85. 0 begins all as the task does."""
-    task_reward_lerp: Share = 0.4
+    task_reward_lerp: Share = 0.5
     """Share of the task's reward in the sum; the rest is the style's. Typically 0.3 to 0.7."""
     reward_coef: NonNegativeFloat = 0.3
     """Style reward of a transition that looks like the reference; typically what a good step of the task earns."""
     loss: Annotated[str, one_of("least_squares", "logistic")] = "least_squares"
     """"least_squares": targets 1 and -1, style max(0, 1 - 0.25 (D - 1)^2). "logistic": cross-entropy, style
     -log(1 - sigmoid(D))."""
-    grad_penalty: NonNegativeFloat = 5.0
+    grad_penalty: NonNegativeFloat = 10.0
     """Factor of the squared gradient of D at the reference; typically 0.2 to 10."""
     logit_reg: NonNegativeFloat = 0.05
     """Factor of the squared weights of the last layer; typically 0.01 to 0.05."""
