@@ -124,8 +124,8 @@ def measures(bundle: Path, clips: dict[str, Path]) -> dict[str, dict[str, float]
         conditions = Conditions(
             command=np.tile(np.array(command), (steps, ROBOTS, 1)), push=np.zeros((steps, ROBOTS, 2)),
             friction=np.full(ROBOTS, 0.8), payload=np.zeros(ROBOTS), strength=np.ones(ROBOTS), delay=np.zeros(ROBOTS),
-            yaw=rng.uniform(-np.pi, np.pi, ROBOTS), joint_offset=rng.uniform(-0.05, 0.05, (ROBOTS, contract.num_joints)),
-            velocity=np.zeros((ROBOTS, 2)),
+            yaw=rng.uniform(-np.pi, np.pi, ROBOTS), velocity=np.zeros((ROBOTS, 2)),
+            joint_offset=rng.uniform(-0.05, 0.05, (ROBOTS, contract.num_joints)),
         )  # fmt: skip
         rec = simulate(plant, contract, BatchedPolicy(bundle / "policy.onnx", contract, ROBOTS), conditions)
         clip = held_out(clips[HELD_OUT[name]], contract.joint_names) if name in HELD_OUT else None

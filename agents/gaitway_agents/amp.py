@@ -8,6 +8,7 @@ the rewards are those of AMP_for_hardware (Escontrela et al. 2022, arXiv 2203.15
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Any
 
 import torch
@@ -118,7 +119,7 @@ class AMP(Addition):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(generator.initial_seed())
             sizes = [size, *config.hidden_dims]
-            trunk = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), self._activation())]
+            trunk = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), self._activation())]
             # Plain layers, since the gradient of a gradient is needed.
             self.discriminator = nn.Sequential(*trunk, nn.Linear(sizes[-1], 1)).to(device)
         self.normalizer = RunningNormalizer(size, clip=CLIP).to(device) if config.normalization else None

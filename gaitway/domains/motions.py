@@ -24,7 +24,7 @@ def imitating(config: TrainConfig) -> dict[str, ImitationConfig]:
 
 
 def with_motions(config: TrainConfig) -> TrainConfig:
-    """``config`` whose task also observes what its imitating additions compare, and begins episodes in their motions."""
+    """``config`` whose task also observes what its additions compare, and begins episodes in their motions."""
     from gaitway_tasks.spec import Event
     from gaitway_tracking.demonstrations import amp_group, reset_in_clips
 

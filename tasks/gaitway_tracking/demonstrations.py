@@ -91,16 +91,16 @@ def observed(task: Task, group: ObservationGroup, motion: Motion, device: torch.
         return ObservationManager(single, world, torch.Generator(device)).finite_frame()  # type: ignore[arg-type]
     except AttributeError as error:
         raise UserError(
-            f"{task.name}: its reference motions have poses and twists of bodies only, and an observation of them reads "
-            f"{error.name!r}: leave that term out"
+            f"{task.name}: reference motions have poses and twists of bodies only, and an observation of them "
+            f"reads {error.name!r}: leave that term out"
         ) from error
 
 
 def transitions(task: Task, group: ObservationGroup, clips: Sequence[str], device: torch.device) -> Tensor:
     """Transitions (P, 2 D) of ``clips`` as ``group`` would observe them.
 
-    Every clip has about the same share, and in it the part that is repeated has most: a policy would learn to stand from
-    the stands at the ends. Where the robot has a left-right mirror, the mirror images are among them.
+    Every clip has about the same share, and in it the part that is repeated has most: a policy would learn to stand
+    from the stands at the ends. Where the robot has a left-right mirror, the mirror images are among them.
     Raises :class:`MotionError` for clips that are not for the robot.
     """
     if group.history_length != PAIR:
@@ -161,8 +161,8 @@ def _played(pairs: Tensor, motion: Motion) -> Tensor:
 def _check_origin(clip: str, motion: Motion, robot: Robot, fps: float) -> None:
     if motion.robot not in ("", robot.name):
         raise MotionError(
-            f"motion {clip} was made for {motion.robot}, and the robot is {robot.name}: 'gaitway motion retarget' makes "
-            "one of a Laikago's clip for any quadruped"
+            f"motion {clip} was made for {motion.robot}, and the robot is {robot.name}: 'gaitway motion retarget' "
+            "makes one of a Laikago's clip for any quadruped"
         )
     if Path(clip).is_file() and (own := load(clip).fps) < COARSEST * fps:
         raise MotionError(

@@ -121,7 +121,9 @@ def test_losses_are_those_of_the_paper(loss, normalization):
         penalty += float(x.grad.square().sum()) / 12
     assert float(parts["amp_loss"].detach()) == pytest.approx(told, rel=1e-12)
     assert float(parts["amp_grad_penalty"].detach()) == pytest.approx(penalty, rel=1e-12)
-    assert float(parts["amp_logit_reg"].detach()) == pytest.approx(sum(w**2 for w in net[-1].weight[0].tolist()), rel=1e-12)
+    assert float(parts["amp_logit_reg"].detach()) == pytest.approx(
+        sum(w**2 for w in net[-1].weight[0].tolist()), rel=1e-12
+    )
 
 
 def test_the_gradient_of_the_penalty_reaches_the_network():

@@ -21,7 +21,8 @@ from gaitway.train_config import resolve
 GO2 = "velocity-flat-go2-blind"
 AMP = "agent.additions.amp={kind: AMPConfig, motions: [trot, backwards], hidden_dims: [16], batch_size: 32}"
 SIZES = ["num_envs=4", "num_threads=1", "evaluation_episodes=0", "agent.num_steps=8", "agent.optimizer.workers=1",
-         "agent.model.actor_hidden=[16]", "agent.model.critic_hidden=[16]", "agent.average_steps=null", "agent.anneal_steps=1000"]  # fmt: skip
+         "agent.model.actor_hidden=[16]", "agent.model.critic_hidden=[16]", "agent.average_steps=null",
+         "agent.anneal_steps=1000"]  # fmt: skip
 
 
 def order(out, *more):

@@ -16,7 +16,9 @@ RNG = np.random.default_rng(0)
 def test_the_distance_of_normal_distributions():
     """Of diagonal covariances it is |m_a - m_b|^2 + sum (s_a - s_b)^2; of equal samples 0; it is symmetric."""
     samples = RNG.standard_normal((40_000, 3))
-    samples = (samples - samples.mean(0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(samples, rowvar=False, bias=True))).T
+    samples = (samples - samples.mean(0)) @ np.linalg.inv(
+        np.linalg.cholesky(np.cov(samples, rowvar=False, bias=True))
+    ).T
     a, b = samples * [1.0, 2.0, 3.0], samples * [2.0, 2.0, 1.0] + [0.0, 3.0, 0.0]
     assert frechet(a, b) == pytest.approx(np.sqrt(9.0 + 1.0 + 0.0 + 4.0), rel=1e-6)
     assert frechet(a, a) == pytest.approx(0.0, abs=1e-6) and frechet(a, b) == pytest.approx(frechet(b, a))
