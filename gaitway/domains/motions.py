@@ -26,7 +26,8 @@ def imitating(config: TrainConfig) -> dict[str, ImitationConfig]:
 def with_motions(config: TrainConfig) -> TrainConfig:
     """``config`` whose task also observes what its additions compare, and begins episodes in their motions."""
     from gaitway_tasks.spec import Event
-    from gaitway_tracking.demonstrations import amp_group, reset_in_clips
+    from gaitway_tracking.demonstrations import amp_group
+    from gaitway_tracking.mdp import reset_in_clips
 
     task = config.robot_task
     for name, each in imitating(config).items():

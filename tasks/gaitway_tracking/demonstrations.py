@@ -16,18 +16,17 @@ import torch
 from gaitway_files.errors import UserError
 from gaitway_tasks.layout import history_order, width
 from gaitway_tasks.managers import ObservationManager
-from gaitway_tasks.math import projected_gravity, quat_apply, quat_apply_inverse, quat_from_yaw, quat_mul
+from gaitway_tasks.math import projected_gravity, quat_apply_inverse
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.robots import Robot
 from gaitway_tasks.spec import ObservationGroup, ObservationTerm, Task
 from gaitway_tasks.symmetry import group_mirror
 from gaitway_tasks.velocity.legged import any_of
-from gaitway_tasks.world import EditableWorld
 from torch import Tensor
 
 from . import mdp
 from .motion import Motion, MotionError, load
-from .reference import motion_of, reference, tables
+from .reference import motion_of, tables
 
 PAIR = 2
 """Frames of a transition."""
@@ -122,32 +121,6 @@ def transitions(task: Task, group: ObservationGroup, clips: Sequence[str], devic
         perm, sign = (part.to(device) for part in group_mirror(task, group, mirror))
         rows = torch.cat((rows, sign * rows[:, perm]))
     return rows
-
-
-def reset_in_clips(world: EditableWorld, env_ids: Tensor, clips: Sequence[str], share: float) -> None:
-    """A ``share`` of the episodes begins in a frame of ``clips``, at its speed, with a heading of its own.
-
-    Reference state initialisation (Peng et al. 2018, arXiv 1804.02717): a policy finds what a motion's states are worth
-    before it can reach them. It follows the events that place robots, and leaves the other robots where they are.
-    """
-    chosen = env_ids[torch.rand(len(env_ids), generator=world.generator, device=world.device) < share]
-    count, device = len(chosen), world.device
-    if not count:
-        return
-    motions = [reference(clip, world.spec, world.step_dt, device) for clip in clips]
-    which = torch.randint(len(motions), (count,), generator=world.generator, device=device)
-    at = torch.rand(count, generator=world.generator, device=device)
-    turn = quat_from_yaw(2.0 * torch.pi * torch.rand(count, generator=world.generator, device=device))
-    for number, motion in enumerate(motions):
-        mine = which == number
-        ids, (first, last) = chosen[mine], motion.loop
-        row = first + (at[mine] * (last - first)).long()
-        pos = world.ground.origin(ids, torch.zeros(len(ids), 2, device=device)).clone()
-        pos[:, 2] += motion.body_pos[row, 0, 2]
-        quat = quat_mul(turn[mine], motion.body_quat_wxyz[row, 0])
-        spin = quat_apply_inverse(motion.body_quat_wxyz[row, 0], motion.body_ang_vel[row, 0])
-        world.write_root_state(ids, pos, quat, quat_apply(turn[mine], motion.root_lin_vel[row]), spin)
-        world.write_joint_state(ids, motion.joint_pos[row], motion.joint_vel[row])
 
 
 def _played(pairs: Tensor, motion: Motion) -> Tensor:

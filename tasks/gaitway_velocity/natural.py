@@ -41,7 +41,7 @@ def natural(rec: Trajectory, robot: Robot, clip: tuple[Array, Array] | None = No
     NaN where all fell.
     """
     assert rec.feet is not None
-    stood = rec.alive.all(0)
+    stood = np.asarray(rec.alive.all(0))
     if not stood.any():
         return dict.fromkeys(MEASURES, float("nan"))
     first, last = window(rec, rec.feet)

@@ -13,8 +13,9 @@ from gaitway_tasks.registry import get_task
 from gaitway_tasks.robots import ROBOTS
 from gaitway_tasks.spec import Event, ObservationTerm
 from gaitway_tasks.symmetry import group_mirror
-from gaitway_tracking.demonstrations import RESTING, amp_group, observed, reset_in_clips, transitions
+from gaitway_tracking.demonstrations import RESTING, amp_group, observed, transitions
 from gaitway_tracking.generator import generate
+from gaitway_tracking.mdp import reset_in_clips
 from gaitway_tracking.motion import MotionError
 from gaitway_tracking.reference import reference
 
