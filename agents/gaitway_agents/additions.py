@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gaitway_files.ranges import Checked, Share
+from gaitway_files.ranges import Checked
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .core.policy import Evaluation
     from .models.actor_critic import ActorCritic
     from .rollout import EnvRollout
-    from .symmetry import Symmetry
 
 KINDS: tuple[str, ...] = ("gaitway_agents.rnd:RNDConfig", "gaitway_agents.amp:AMPConfig")
 """Settings of additions by name; those of other packages are ``module:Class``."""
@@ -73,35 +72,3 @@ class AdditionConfig(Checked, ABC):
     @abstractmethod
     def make(self, policy: ActorCritic, source: Any, generator: torch.Generator) -> Addition:
         """The addition of a training; ``source`` is that of its rollouts, and ``generator`` the trainer's."""
-
-
-@dataclass(frozen=True)
-class Demonstrations:
-    """What an addition imitates."""
-
-    rows: torch.Tensor
-    """Observations (P, D) of the group that the addition names."""
-    symmetry: Symmetry | None = None
-    """Mirror group, if the learner lives in the canonical domain: rollouts hold canonical images then."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImitationConfig(AdditionConfig, ABC):
-    """Settings of an addition that imitates motions, which the domain of the task turns into observations."""
-
-    motions: tuple[str, ...] = ()
-    """Names or files."""
-    observation: str = ""
-    """Observation group in which they are given."""
-    state_init: Share = 0.0
-    """Share of the episodes that begin in a frame of a motion."""
-
-    @abstractmethod
-    def make(
-        self,
-        policy: ActorCritic,
-        source: Any,
-        generator: torch.Generator,
-        demonstrations: Demonstrations | None = None,
-    ) -> Addition:
-        """As :meth:`AdditionConfig.make`; ``demonstrations`` are those of its motions."""

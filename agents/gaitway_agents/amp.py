@@ -18,8 +18,9 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .additions import Addition, Demonstrations, ImitationConfig
+from .additions import Addition
 from .core.batch import Batch
+from .imitation import Demonstrations, ImitationConfig
 from .models.actor_critic import ActorCritic
 from .models.mlp import ACTIVATIONS
 from .models.normalizer import RunningNormalizer

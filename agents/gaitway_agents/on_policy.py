@@ -16,7 +16,7 @@ from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from .additions import Addition, AdditionConfig, Demonstrations, ImitationConfig
+from .additions import Addition, AdditionConfig
 from .core import distributed
 from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
@@ -28,6 +28,7 @@ from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .estimation import EstimatorOptimizer
 from .first_guess import FirstGuess, fit
+from .imitation import Demonstrations, ImitationConfig
 from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler

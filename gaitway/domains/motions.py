@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from gaitway_agents.additions import ImitationConfig
+from gaitway_agents.imitation import ImitationConfig
 from gaitway_files.errors import UserError
 from torch import Tensor
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from bit_by_bit import differences
 from box_spaces import box, boxes
-from gaitway_agents.additions import Demonstrations
 from gaitway_agents.amp import AMP, AMPConfig
+from gaitway_agents.imitation import Demonstrations
 from gaitway_agents.models.actor_critic import ActorCriticConfig
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_CLASSIC
@@ -202,20 +202,31 @@ def test_rewards_are_mixed_step_by_step():
 # ---- learning --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", AMP_LOSSES)
-def test_a_policy_takes_on_the_style(loss):
-    """With no task at all, robots come to walk at the reference's speed: differences of places are all that tells."""
-    amp = replace(SETTINGS, loss=loss, task_reward_lerp=0.0, learning_rate=3e-3)
+def speeds(iterations: int = 30, **settings) -> list[float]:
+    """The policy's speed after each update, with no task at all and a reference of robots at about 0.5."""
+    amp = replace(SETTINGS, task_reward_lerp=0.0, learning_rate=3e-3, grad_penalty=1.0, **settings)
     config = replace(CONFIG, additions={"amp": amp}, optimizer=replace(CONFIG.optimizer, learning_rate=1e-3))
     ways = 0.5 + 0.3 * torch.randn(500, 1, generator=torch.Generator().manual_seed(5))
-    env = Speeds()
-    rows = torch.cat((torch.zeros_like(ways), ways), 1)
+    rows, env = torch.cat((torch.zeros_like(ways), ways), 1), Speeds()
     learner = OnPolicyTrainer(source_of(env, config), config, seed=1, demonstrations={"amp": rows})
-    before = env.mean_speed(learner)
-    metrics = [learner.iterate() for _ in range(45)]
-    assert abs(before - 0.5) > 0.3 and env.mean_speed(learner) == pytest.approx(0.5, abs=0.2)
-    assert all(row["rollout/reward"] == 0.0 for row in metrics)
-    assert metrics[-1]["learn/amp_reward"] > metrics[0]["learn/amp_reward"]
+    found = [env.mean_speed(learner)]
+    for _ in range(iterations):
+        assert learner.iterate()["rollout/reward"] == 0.0
+        found.append(env.mean_speed(learner))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", AMP_LOSSES)
+def test_a_policy_takes_on_the_style(loss):
+    """Differences of places are all that tells; a discriminator goes on for ever, and so do speeds about the right one."""
+    found = speeds(loss=loss)
+    assert found[0] < 0.0 and min(abs(speed - 0.5) for speed in found) < 0.1
+
+
+@pytest.mark.slow
+def test_a_style_of_no_worth_is_not_taken_on():
+    assert max(speeds(reward_coef=0.0)) < 0.3
 
 
 class Speeds(Walkers):
