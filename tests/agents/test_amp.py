@@ -219,7 +219,7 @@ def speeds(iterations: int = 30, **settings) -> list[float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", AMP_LOSSES)
 def test_a_policy_takes_on_the_style(loss):
-    """Differences of places are all that tells; a discriminator goes on for ever, and so do speeds about the right one."""
+    """Differences of places are all that tells. Speeds swing about the right one, as a discriminator never ends."""
     found = speeds(loss=loss)
     assert found[0] < 0.0 and min(abs(speed - 0.5) for speed in found) < 0.1
 
