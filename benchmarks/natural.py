@@ -66,9 +66,7 @@ def main() -> None:
 
 
 def prior(motions: list[str]) -> list[str]:
-    """Settings of a style reward that is small beside the task's: with equal shares, robots stood for long."""
-    settings = f"kind: AMPConfig, task_reward_lerp: 0.8, state_init: 0.5, motions: {json.dumps(motions)}"
-    return [f"agent.additions.amp={{{settings}}}"]
+    return [f"agent.additions.amp={{kind: AMPConfig, motions: {json.dumps(motions)}}}"]
 
 
 def retargeted(source: Path, out: Path) -> dict[str, Path]:

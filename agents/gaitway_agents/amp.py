@@ -38,11 +38,12 @@ class AMPConfig(ImitationConfig):
     """Reference motions: names or files."""
     observation: str = "amp"
     """Observed vector that the discriminator sees: two frames of the robot's state."""
-    state_init: Share = 0.85
+    state_init: Share = 0.5
     """Share of the episodes that begin in a frame of a motion (reference state initialisation); AMP_for_hardware's is
     0.85. 0 begins all as the task does."""
-    task_reward_lerp: Share = 0.5
-    """Share of the task's reward in the sum; the rest is the style's. Typically 0.3 to 0.7."""
+    task_reward_lerp: Share = 0.8
+    """Share of the task's reward in the sum; the rest is the style's. AMP_for_hardware's is 0.3, for trainings a
+    hundred times as long as ours: with 0.5, robots stood for long."""
     reward_coef: NonNegativeFloat = 0.3
     """Style reward of a transition that looks like the reference; typically what a good step of the task earns."""
     loss: Annotated[str, one_of("least_squares", "logistic")] = "least_squares"
