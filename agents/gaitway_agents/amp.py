@@ -42,8 +42,8 @@ class AMPConfig(ImitationConfig):
     """Share of the episodes that begin in a frame of a motion (reference state initialisation); AMP_for_hardware's is
     0.85. 0 begins all as the task does."""
     task_reward_lerp: Share = 0.8
-    """Share of the task's reward in the sum; the rest is the style's. AMP_for_hardware's is 0.3, for trainings a
-    hundred times as long as ours: with 0.5, robots stood for long."""
+    """Share of the task's reward in the sum; the rest is the style's. AMP_for_hardware's is 0.3; with
+    0.5, robots stood still for the first half million steps."""
     reward_coef: NonNegativeFloat = 0.3
     """Style reward of a transition that looks like the reference; typically what a good step of the task earns."""
     loss: Annotated[str, one_of("least_squares", "logistic")] = "least_squares"
