@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .models.actor_critic import ActorCritic
     from .rollout import EnvRollout
 
-KINDS: tuple[str, ...] = ("gaitway_agents.rnd:RNDConfig",)
+KINDS: tuple[str, ...] = ("gaitway_agents.rnd:RNDConfig", "gaitway_agents.amp:AMPConfig")
 """Settings of additions by name; those of other packages are ``module:Class``."""
 
 

@@ -28,6 +28,7 @@ from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
 from .core.vtrace import vtrace
 from .estimation import EstimatorOptimizer
 from .first_guess import FirstGuess, fit
+from .imitation import Demonstrations, ImitationConfig
 from .models.actor_critic import ActorCritic
 from .models.estimator import EstimatorColumns
 from .models.normalizer import RewardScaler
@@ -78,8 +79,12 @@ class OnPolicyTrainer:
         total_steps: int | None = None,
         columns: EstimatorColumns | None = None,
         guess: FirstGuess | None = None,
+        demonstrations: Mapping[str, Tensor] | None = None,
     ):
-        """``columns`` of the observations are for a policy with an estimator; ``guess`` is what it begins with."""
+        """``columns`` of the observations are for a policy with an estimator; ``guess`` is what it begins with.
+
+        ``demonstrations`` are observations (P, D) by the name of the addition that imitates them.
+        """
         check_source(source)
         if (config.symmetry != "none") != (symmetry is not None):
             raise UserError(f"symmetry is {config.symmetry!r} but {'no' if symmetry is None else 'a'} group was given")
@@ -98,6 +103,7 @@ class OnPolicyTrainer:
             self.policy = make_policy(seen, done, config.model, columns).to(self.device)
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
+        self._demonstrations = dict(demonstrations or {})
         self.additions = {name: self._made(name, each) for name, each in config.additions.items()}
         """By name; those that change rewards do so in this order."""
         for name, addition in self._built_in().items():
@@ -114,8 +120,11 @@ class OnPolicyTrainer:
 
     def _made(self, name: str, settings: AdditionConfig) -> Addition:
         """An addition of another package, whose state can be kept."""
+        shown: dict[str, Demonstrations] = {}
+        if isinstance(settings, ImitationConfig) and name in self._demonstrations:
+            shown["demonstrations"] = Demonstrations(self._demonstrations[name], self._canonical)
         with blamed(f"addition {name!r}", type(settings)):
-            made = settings.make(self.policy, self.source, self.generator)
+            made = settings.make(self.policy, self.source, self.generator, **shown)
         if not isinstance(made, Addition):
             raise UserError(f"addition {name!r}: its make returned a {type(made).__name__}, no Addition")
         self._kept(name, made)

@@ -60,6 +60,12 @@ class Environments(Plays, Domain):
         """Distances (A,) from action 0 to the ends of what actions can do; None if there are no such ends."""
         return None
 
+    def demonstrations(self, config: TrainConfig) -> dict[str, Tensor]:
+        """Observations (P, D) of the motions that additions imitate, by the addition's name."""
+        raise ConfigError(
+            f"agent.additions: motions are of robots, and {config.task.name} is none; leave the addition out"
+        )
+
     def teacher(self, config: TrainConfig) -> Teacher:
         """The teacher that ``--teacher`` names."""
         raise NotImplementedError
@@ -130,6 +136,8 @@ class Environments(Plays, Domain):
         from gaitway_agents.registry import load
         from gymnasium import spaces
 
+        from .motions import imitating
+
         name, observations, actions = config.algorithm, env.single_observation_space, env.single_action_space
         assert isinstance(observations, spaces.Dict)
         if objection := ENVIRONMENTS[name].objection(observations, actions):
@@ -145,6 +153,8 @@ class Environments(Plays, Domain):
             arguments["guess"] = self.first_guess(config)
         if getattr(config.agent, "action_limit", None) is not None and (reach := self.reach(config)) is not None:
             arguments["reach"] = reach
+        if imitating(config):
+            arguments["demonstrations"] = self.demonstrations(config)
         if teacher is not None:
             arguments["teacher"] = teacher
         row = ENVIRONMENTS[name]

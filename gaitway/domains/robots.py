@@ -249,6 +249,8 @@ class Robots(Environments):
 
     def preflight(self, config: TrainConfig) -> TrainConfig:
         """As in other environments, where the simulator may be started to try; the robot is checked first."""
+        from .motions import imitating, with_motions
+
         if config.world == "mujoco":
             from gaitway_tasks.robots.check import check_robot
 
@@ -258,12 +260,19 @@ class Robots(Environments):
             from .teachers import with_teacher
 
             config = with_teacher(config)
+        if imitating(config):
+            config = with_motions(config)
         return super().preflight(config) if backend(config.world).preflight(config) else config
 
     def teacher(self, config: TrainConfig) -> Teacher:
         from .teachers import teacher_for
 
         return teacher_for(config)
+
+    def demonstrations(self, config: TrainConfig) -> dict[str, Tensor]:
+        from .motions import demonstrations
+
+        return demonstrations(config)
 
     def try_out(self, env: Any) -> None:
         import torch

@@ -22,6 +22,8 @@ def width(task: Task, name: str, term: ObservationTerm) -> int:
         return task.actions.num(task.robot)
     if kind == "scan":
         return math.prod(task.height_scanners[term.params["sensor"]].shape)
+    if kind == "places":
+        return 3 * len(task.robot.body_ids(term.params.get("bodies", ".*")))
     known = {"joints": task.robot.num_joints, "scalar": 1, "clock": 2, "vector": 3, "axial": 3, "planar_twist": 3}
     if kind not in known:
         raise UserError(

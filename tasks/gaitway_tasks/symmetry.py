@@ -52,6 +52,16 @@ def joint_mirror(robot: Robot, mirror: Mirror) -> SignedPermutation:
     return torch.tensor(perm), torch.tensor(sign)
 
 
+def _places_mirror(robot: Robot, mirror: Mirror, pattern: str) -> SignedPermutation:
+    """Signed permutation of the places in the base frame of the bodies that match ``pattern``."""
+    names = [robot.body_names[i] for i in robot.body_ids(pattern)]
+    images = [mirror.image(name) for name in names]
+    if missing := [image for image in images if image not in names]:
+        raise UserError(f"bodies {pattern!r} of {robot.name!r}: the mirror image {missing[0]!r} is not among them")
+    perm = torch.tensor([[3 * names.index(image) + axis for axis in range(3)] for image in images]).flatten()
+    return perm, torch.tensor(SIGNS["vector"][mirror.axis]).repeat(len(names))
+
+
 def mirror_group(task: Task) -> MirrorGroup:
     """The group of ``task``; raises if the robot declares no mirror or a term has no mirror kind."""
     robot = task.robot
@@ -65,7 +75,7 @@ def mirror_group(task: Task) -> MirrorGroup:
     mirrors = list(robot.mirrors.values())
     return MirrorGroup(
         observations={
-            name: _stack([_group_mirror(task, group, mirror) for mirror in mirrors])
+            name: _stack([group_mirror(task, group, mirror) for mirror in mirrors])
             for name, group in task.observations.items()
         },
         actions=_stack([joint_mirror(robot, mirror) for mirror in mirrors]),
@@ -78,7 +88,8 @@ def compose(first: SignedPermutation, second: SignedPermutation) -> SignedPermut
     return first[0][second[0]], second[1] * first[1][second[0]]
 
 
-def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> SignedPermutation:
+def group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> SignedPermutation:
+    """Signed permutation of a group's observation, its history included, by ``mirror``."""
     perms: list[Tensor] = []
     signs: list[Tensor] = []
     dims: list[int] = []
@@ -86,6 +97,8 @@ def _group_mirror(task: Task, group: ObservationGroup, mirror: Mirror) -> Signed
         size, kind = width(task, name, term), str(getattr(term.func, "mirror", None))
         if kind == "joints":
             perm, sign = joint_mirror(task.robot, mirror)
+        elif kind == "places":
+            perm, sign = _places_mirror(task.robot, mirror, term.params.get("bodies", ".*"))
         elif kind == "scan":
             shape = task.height_scanners[term.params["sensor"]].shape
             perm, sign = torch.arange(size).reshape(shape).flip("yx".index(mirror.axis)).flatten(), torch.ones(size)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock", "scan")
-"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, and
-sine and cosine of a gait's phase, which every mirror shifts by half a cycle."""
+MIRROR_KINDS = ("vector", "axial", "planar_twist", "joints", "scalar", "clock", "scan", "places")
+"""Polar vector, axial vector (angular velocity), (vx, vy, yaw rate), one value per joint, unchanged by mirrors, sine
+and cosine of a gait's phase, which every mirror shifts by half a cycle, a height scan, and places of the bodies that
+the term's ``bodies`` names, in the base frame."""
 
 
 class Signal(NamedTuple):

@@ -6,6 +6,7 @@ moved to the robot's place and heading, at the reference's height.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ from gaitway_tasks.world import EditableWorld, World
 from torch import Tensor
 
 from .command import MotionCommand, bodies_in_world, sampler_of
-from .reference import Reference
+from .reference import Reference, reference
 
 Range = tuple[float, float]
 BODIES = "body_pos_w", "body_quat_wxyz"
@@ -107,7 +108,7 @@ def motion_anchor_ori_b(world: World, command_name: str) -> Tensor:
     return torch.stack((x, y), -1).flatten(1)
 
 
-@reads(*BODIES)
+@reads(*BODIES, mirror="places")
 def robot_body_pos_b(world: World, bodies: str = ".*") -> Tensor:
     """Places of bodies in the base frame [m], (N, 3 n)."""
     robot = world.robot
@@ -248,3 +249,29 @@ def reset_in_motion(
     limits = world.soft_joint_pos_limits
     joints = (motion.joint_pos[row] + noise).clamp(limits[:, 0], limits[:, 1])
     world.write_joint_state(env_ids, joints, motion.joint_vel[row])
+
+
+def reset_in_clips(world: EditableWorld, env_ids: Tensor, clips: Sequence[str], share: float) -> None:
+    """A ``share`` of the episodes begins in a frame of ``clips``, at its speed, with a heading of its own.
+
+    Reference state initialisation (Peng et al. 2018, arXiv 1804.02717): a policy finds what a motion's states are worth
+    before it can reach them. It follows the events that place robots, and leaves the other robots where they are.
+    """
+    chosen = env_ids[torch.rand(len(env_ids), generator=world.generator, device=world.device) < share]
+    count, device = len(chosen), world.device
+    if not count:
+        return
+    motions = [reference(clip, world.spec, world.step_dt, device) for clip in clips]
+    which = torch.randint(len(motions), (count,), generator=world.generator, device=device)
+    at = torch.rand(count, generator=world.generator, device=device)
+    turn = quat_from_yaw(2.0 * torch.pi * torch.rand(count, generator=world.generator, device=device))
+    for number, motion in enumerate(motions):
+        mine = which == number
+        ids, (first, last) = chosen[mine], motion.loop
+        row = first + (at[mine] * (last - first)).long()
+        pos = world.ground.origin(ids, torch.zeros(len(ids), 2, device=device)).clone()
+        pos[:, 2] += motion.body_pos[row, 0, 2]
+        quat = quat_mul(turn[mine], motion.body_quat_wxyz[row, 0])
+        spin = quat_apply_inverse(motion.body_quat_wxyz[row, 0], motion.body_ang_vel[row, 0])
+        world.write_root_state(ids, pos, quat, quat_apply(turn[mine], motion.root_lin_vel[row]), spin)
+        world.write_joint_state(ids, motion.joint_pos[row], motion.joint_vel[row])

@@ -70,11 +70,12 @@ def reference(clip: str, robot: Robot, dt: float, device: torch.device) -> Refer
     """The motion ``clip`` for ``robot`` with a row for each control step of ``dt`` [s]; read once."""
     key = clip, robot.name, robot.mjcf, robot.init_height, dt, device
     if key not in _read:
-        _read[key] = _tables(motion_of(clip, robot, 1.0 / dt), robot, device)
+        _read[key] = tables(motion_of(clip, robot, 1.0 / dt), robot, device)
     return _read[key]
 
 
-def _tables(motion: Motion, robot: Robot, device: torch.device) -> Reference:
+def tables(motion: Motion, robot: Robot, device: torch.device) -> Reference:
+    """``motion``, whose joints are in the robot's order, with a row for each of its frames."""
     bodies = bodies_of(robot, motion)
     tensor = functools.partial(_tensor, device=device)
     return Reference(

@@ -176,7 +176,10 @@ def test_an_addition_changes_rewards_learns_and_goes_on(here):
         ({"kind": "tosses.added:Novelty", "wieght": 1.0}, "wieght"),
         ({"weight": 1.0}, r"agent\.additions\.novelty={'weight': 1\.0}: a new one needs its kind"),
         ("tosses.added:Novelty", "a new one needs its kind"),
-        ({"kind": "novelty"}, r"kind='novelty': use one of RNDConfig or module:Class of another AdditionConfig"),
+        (
+            {"kind": "novelty"},
+            r"use one of RNDConfig, AMPConfig or module:Class of another AdditionConfig",
+        ),
     ],
 )
 def test_additions_that_are_none(here, setting, said):
