@@ -170,8 +170,8 @@ def few_cores(task: Task) -> Task:
     - a quadruped's places and velocities are those of base and feet: of all bodies, a robot that only stands gets most
       of the reward of a slow gait;
     - pushes come every 3 to 6 s, episodes last 6 s;
-    - a policy reads speeds in units of 10 rad/s, and nothing is normalised: it begins with what plays the motion without
-      feedback (:mod:`.playback`), which moving means would spoil.
+    - a policy reads speeds in units of 10 rad/s, and nothing is normalised: it begins with what plays the motion
+      without feedback (:mod:`.playback`), which moving means would spoil.
     """
     robot = task.robot
     push = replace(task.events["push_robot"], interval_range_s=(3.0, 6.0))

@@ -12,7 +12,7 @@ from gaitway_sim2real.mujoco.physics import NOMINAL_PHYSICS
 from gaitway.demo import bundle_of
 from gaitway.view.gait_diagram import GaitDiagram
 from gaitway.view.scene import Scene, page
-from gaitway.view.steering import AS_MODELLED, BundlePanel, floors, panel_of
+from gaitway.view.steering import AS_MODELLED, BundlePanel, Dial, Panel, floors, panel_of
 from gaitway.view.walkers import BundleWalker
 
 
@@ -158,3 +158,32 @@ def test_the_figures_of_a_gait():
     assert (rate, swing) == (pytest.approx(1 / 0.8), pytest.approx(0.2))
     assert diagram.html(100.0).count("<rect") == 4  # two rows of contact for each foot
     assert "loads in % of its weight" in diagram.html(100.0) and ">50 %</text>" in diagram.html(100.0)
+
+
+def test_an_arm_has_a_dial_for_each_number_of_its_command(server):
+    walker = BundleWalker(bundle_of("reach"))
+    server.gui.reset()
+    server.scene.reset()
+    panel = panel_of(walker, server, Scene(walker.model, server, walker.base_qpos), touring=True)
+    assert type(panel) is Panel and not panel.moves and not walker.steers
+    assert walker.labels[0] == "x [m]" and len(panel.sliders) == 6
+    steps(panel, 60)
+    low, high = walker.command_ranges[0]
+    assert panel.sliders[0].value == pytest.approx(low, abs=(high - low) / 100), "the tour's first end"
+    assert abs(walker.qpos[1] - walker.policy.contract.default_joint_pos[1]) > 0.1
+    panel.asked.append(panel._stop)
+    steps(panel, 1)
+    np.testing.assert_allclose(panel.command(), walker.still, atol=0.02)
+    panel.scene.show(walker.qpos, follow=True)
+    panel.show()
+
+
+@pytest.mark.parametrize(
+    ("limits", "told", "shown"),
+    [((0.0, 1.0), 0.8, 1.0), ((0.3, 0.5), 0.4009, 0.4), ((3.14, 3.14), 1.0, 3.14)],
+    ids=["a box", "a slider", "nothing to change"],
+)
+def test_a_dial(server, limits, told, shown):
+    dial = Dial(server.gui, "number", limits, limits[0], step=None)
+    dial.value = told
+    assert dial.value == pytest.approx(shown, abs=0.0011)
