@@ -176,13 +176,8 @@ class Robots(Environments):
         from gaitway_tasks.mdp.pose import UniformPoseCommand
         from gaitway_tasks.reach.poses import FIT, poses_held
         from gaitway_tasks.velocity.steps import steps_by_the_clock
-        from gaitway_tracking.command import MotionCommand
-        from gaitway_tracking.playback import played
 
         try:
-            if any(isinstance(command, MotionCommand) for command in config.task.commands.values()):
-                columns, seen, actions = played(config.task)
-                return FirstGuess(columns, actions, seen, alone=True, steps=FIT)
             if config.task.objects:
                 columns, seen, actions = states.grasps(config.task)
                 return FirstGuess(columns, actions, seen, alone=True, steps=states.FIT, decay=True)

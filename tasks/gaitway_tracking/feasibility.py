@@ -65,7 +65,9 @@ def examine(motion: Motion, robot: Robot) -> list[Finding]:
     speed = np.abs(np.gradient(motion.joint_pos, 1 / fps, axis=0))
     fastest = np.array([law.velocity_limit if isinstance(law, DCMotor) else np.inf for law in robot.joint_actuators])
     effort = np.array([law.effort_limit or np.inf for law in robot.joint_actuators])
-    places, soles = _feet(motion, robot, skeleton)
+    feet = [robot.body_names.index(name) for name in robot.foot_names]
+    places = bodies_of(robot, motion).pos[:, feet]
+    soles = places[..., 2] - _sole(robot, skeleton)
     stands = soles < LOW
     slip = np.linalg.norm(np.gradient(places[..., :2], 1 / fps, axis=0), axis=-1) * stands
     torque, held = torques(motion, skeleton, stands)
@@ -121,18 +123,6 @@ def _sole(robot: Robot, skeleton: Skeleton) -> Array:
     if robot.foot_height is not None:
         return np.full(len(places), robot.foot_height)
     return places - places.min()
-
-
-def _feet(motion: Motion, robot: Robot, skeleton: Skeleton) -> tuple[Array, Array]:
-    """Places of the feet (T, F, 3) and heights of their soles (T, F) [m]."""
-    feet = [robot.body_names.index(name) for name in robot.foot_names]
-    places = bodies_of(robot, motion).pos[:, feet]
-    return places, places[..., 2] - _sole(robot, skeleton)
-
-
-def standing_feet(motion: Motion, robot: Robot) -> np.ndarray:
-    """Mask of the feet that stand, (T, F)."""
-    return _feet(motion, robot, Skeleton(robot))[1] < LOW
 
 
 def torques(motion: Motion, skeleton: Skeleton, stands: np.ndarray) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ STAND = 0.4
 RAMP = 2
 """Cycles in which a gait comes to its speed, and in which it stops."""
 CYCLES = 8
-"""Cycles of a gait at its speed: the part that is repeated, if it is the whole motion."""
+"""Cycles of a gait at its speed: the part that is repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,6 @@ class Steps:
     """Yaw rate, in sqrt(g / height)."""
     pace: bool = False
     """True if the feet of one side swing together; else it is the gait of :data:`GAITS`."""
-    cycles: int = CYCLES
-    """Cycles at that speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +51,7 @@ class Sway:
 
 
 BOW = Sway(place=(-0.05, 0.0, -0.12), turn=(0.0, 0.3, 0.0))
+SQUAT = Sway(place=(0.0, 0.0, -0.25), sides=(1, 1))
 SWAY = Sway(place=(0.0, 0.04, -0.03), turn=(0.15, 0.0, 0.15), sides=(1, -1))
 
 MOTIONS: dict[str, Steps | Sway | tuple[Steps | Sway, ...]] = {
@@ -62,10 +61,10 @@ MOTIONS: dict[str, Steps | Sway | tuple[Steps | Sway, ...]] = {
     "turn": Steps(turn=0.2),
     "pace": Steps(speed=(0.15, 0.0), pace=True),
     "march": Steps(),
-    "squat": Sway(place=(0.0, 0.0, -0.25), sides=(1, 1)),
+    "squat": SQUAT,
     "bow": BOW,
     "sway": SWAY,
-    "dance": (BOW, Steps(turn=0.2, cycles=2), SWAY, Steps(turn=-0.2, cycles=2)),
+    "dance": (BOW, SWAY, SQUAT, SWAY),
 }
 """Motions by name; a tuple is one part after the other."""
 
@@ -143,7 +142,7 @@ def _stepping(recipe: Steps, robot: Robot, fps: float) -> Made:
     height = robot.init_height
     start, feet = standing(robot)
     period = 2 * round(gait.period * math.sqrt(height / GRAVITY) * fps / 2)
-    stand, ramp, level = round(STAND * fps), RAMP * period, recipe.cycles * period
+    stand, ramp, level = round(STAND * fps), RAMP * period, CYCLES * period
     count = stand + ramp + level + ramp + stand + 1
     t = np.arange(count + 2 * period)  # feet look ahead
     pace = smooth((t - stand) / ramp) * smooth((stand + ramp + level + ramp - t) / ramp)
