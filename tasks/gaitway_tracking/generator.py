@@ -64,7 +64,7 @@ MOTIONS: dict[str, Steps | Sway | tuple[Steps | Sway, ...]] = {
     "squat": SQUAT,
     "bow": BOW,
     "sway": SWAY,
-    "dance": (BOW, SWAY, SQUAT, SWAY),
+    "dance": (BOW, SWAY, SQUAT),
 }
 """Motions by name; a tuple is one part after the other."""
 
