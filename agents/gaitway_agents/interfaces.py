@@ -107,6 +107,9 @@ class TokenRollout:
     """Each part of the reward before its weight, shape (B,)."""
     version: int
     """Number of ``update_weights`` calls before the sequences were sampled."""
+    versions: Tensor | None = None
+    """The same number for each token, where answers were drawn in several parts, shape (B, L), int64; on tokens that
+    the policy did not choose it has no meaning. None: ``version`` for all."""
     turn_rewards: Tensor | None = None
     """Rewards that single turns earned, at their last token, shape (B, L); they are a part of ``rewards``, whose rest
     belongs to the end."""

@@ -29,6 +29,8 @@ class Dialogue:
     log_probs: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     """Reward of the environment for each token; an answer's is at its last token."""
+    versions: list[int] = field(default_factory=list)
+    """Weights that drew each token; empty unless the answer is drawn in several parts."""
     finished: bool = False
     """The last answer ended by itself."""
     answer: str = ""
@@ -140,7 +142,7 @@ class Replies:
 def _answer(dialogue: Dialogue, completion: Completion, conversation: Conversation) -> None:
     """Record what the model said."""
     dialogue.finished = completion.finished
-    _say(dialogue, completion.tokens, completion.log_probs)
+    say(dialogue, completion.tokens, completion.log_probs)
     dialogue.answer = conversation.opening + conversation.decode(completion.tokens)
 
 
@@ -181,11 +183,11 @@ def _goes_on(dialogue: Dialogue, env: TextEnv, turn: Any, conversation: Conversa
     if len(dialogue.tokens) + len(tokens) >= max_tokens:
         dialogue.finished = False
         return False
-    _say(dialogue, tokens)
+    say(dialogue, tokens)
     return True
 
 
-def _say(dialogue: Dialogue, tokens: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
+def say(dialogue: Dialogue, tokens: Sequence[int], log_probs: Sequence[float] | None = None) -> None:
     """Add tokens: the model's, or, without log-probabilities, another's."""
     dialogue.tokens += tokens
     dialogue.chosen += [log_probs is not None] * len(tokens)

@@ -101,6 +101,10 @@ class LanguageOptions(Checked):
 
     staleness: NonNegativeInt = 0
     """Updates that sampling may lag behind learning, in a process of its own, typically 0 or 1; 0: they take turns."""
+    max_staleness: NonNegativeInt | None = None
+    """Most updates between the weights that draw a token and the update that learns from it. Above ``staleness``,
+    answers are begun earlier by the difference and finished with newer weights (partial rollouts), typically by 1;
+    None: ``staleness``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,3 +130,13 @@ class LanguageOptions(Checked):
                 f"tensor_parallel {self.tensor_parallel} with rollout {self.rollout!r}: only 'vllm' splits a model; a "
                 "server has its own --tensor-parallel"
             )
+        if self.max_staleness is not None and self.max_staleness < self.staleness:
+            raise UserError(
+                f"max_staleness {self.max_staleness} below staleness {self.staleness}, by which every token is late: "
+                "raise max_staleness, or leave it out"
+            )
+
+    @property
+    def ahead(self) -> int:
+        """Rollouts that are begun early and finished with newer weights."""
+        return 0 if self.max_staleness is None else self.max_staleness - self.staleness

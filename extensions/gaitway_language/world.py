@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from gaitway_agents.interfaces import PADDING, Engine, Sampling, TokenRollout
+from gaitway_files.errors import UserError
 from gaitway_tasks.language.env import PLAYED, Played
 from gaitway_tasks.language.rows import Row, RowError
 from gaitway_tasks.language.sources import MIXED_FROM
@@ -21,6 +22,7 @@ from torch import Tensor
 from .conversation import Conversation, ConversationError
 from .curriculum import Curriculum
 from .dialogue import Dialogue, converse
+from .partial import PartialRollouts, Rollout
 
 Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[float], Mapping[str, Sequence[float]]]]
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
@@ -29,7 +31,8 @@ Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[f
 class TextWorld:
     """Prompts of ``task`` in the order of ``seed``, answered by ``engine`` and judged by ``score``.
 
-    Implements ``gaitway_agents.interfaces.TokenWorld``. ``engine.update`` may return numbers for the log.
+    Implements ``gaitway_agents.interfaces.TokenWorld``. ``engine.update`` may return numbers for the log. ``ahead``
+    rollouts are begun early and finished with newer weights, see :class:`.partial.PartialRollouts`.
     """
 
     def __init__(
@@ -41,7 +44,9 @@ class TextWorld:
         score: Score,
         *,
         seed: int,
+        ahead: int = 0,
     ):
+        check_ahead(ahead, task)
         self.task, self.conversation, self.engine, self.score = task, conversation, engine, score
         self.sampling, self.seed = sampling, seed
         self.version = 0
@@ -49,6 +54,7 @@ class TextWorld:
         self._calls = 0
         self._stream: Iterator[Row] = task.source.stream("train", seed)
         self._levels = Curriculum(task.source, seed) if task.curriculum else None
+        self._partial = PartialRollouts(ahead, engine, conversation, sampling.max_tokens) if ahead else None
 
     @property
     def temperature(self) -> float:
@@ -58,15 +64,15 @@ class TextWorld:
     def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
         """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
         self._calls += 1
-        if self._levels is not None:
-            rows = self._levels.draw(num_prompts, self._calls)
-        else:
-            rows = list(islice(self._stream, num_prompts))
-            self._drawn += num_prompts
-        repeated = [row for row in rows for _ in range(group_size)]
         start = time.perf_counter()
         sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31)
-        dialogues = self.converse(rows, sampling, group_size)
+        if self._partial is None:
+            rows = self._draw(num_prompts)
+            dialogues = self.converse(rows, sampling, group_size)
+        else:
+            rollout = self._partial.next(lambda: self._begin(num_prompts, group_size), sampling, self.version)
+            rows, dialogues = rollout.rows, rollout.dialogues
+        repeated = [row for row in rows for _ in range(group_size)]
         getattr(self.engine, "rest", lambda: None)()  # what comes next is learning
         generated = time.perf_counter()
         texts = [self.text_of(row) for row in repeated]
@@ -87,6 +93,19 @@ class TextWorld:
             rows=[{**row} for row in repeated],  # plain, as checkpoints need them
             timing={"generation": generated - start, "reward": judged - generated},
         )
+
+    def _draw(self, num_prompts: int) -> Sequence[Row]:
+        """The next rows."""
+        if self._levels is not None:
+            return self._levels.draw(num_prompts, self._calls)
+        self._drawn += num_prompts
+        return list(islice(self._stream, num_prompts))
+
+    def _begin(self, num_prompts: int, group_size: int) -> Rollout:
+        """The next rows, with answers that are still empty."""
+        rows = list(self._draw(num_prompts))
+        prompts = [prompt_tokens(row, self.task, self.conversation) for row in rows]
+        return Rollout(rows, [Dialogue(prompt) for prompt in prompts for _ in range(group_size)])
 
     def converse(self, rows: Sequence[Row], sampling: Sampling, group_size: int = 1) -> list[Dialogue]:
         """``group_size`` dialogues for each row, adjacent."""
@@ -143,13 +162,16 @@ class TextWorld:
 
     def state_dict(self) -> dict[str, Any]:
         state = {"drawn": self._drawn, "calls": self._calls, "version": self.version}
-        return state if self._levels is None else state | {"levels": self._levels.state_dict()}
+        parts = {"levels": self._levels, "partial": self._partial}
+        return state | {name: part.state_dict() for name, part in parts.items() if part is not None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._drawn, self._calls, self.version = state["drawn"], state["calls"], state["version"]
         self._stream = islice(self.task.source.stream("train", self.seed), self._drawn, None)
         if self._levels is not None:
             self._levels.load_state_dict(state["levels"])
+        if self._partial is not None:
+            self._partial.load_state_dict(state["partial"])
 
 
 def _by_file(rows: Sequence[Row], rewards: Sequence[float]) -> dict[str, float]:
@@ -177,19 +199,31 @@ def prompt_tokens(row: Row, task: LanguageTask, conversation: Conversation) -> l
     return tokens
 
 
-def _tensors(dialogues: Sequence[Dialogue]) -> dict[str, Tensor]:
-    """Tokens, lengths, mask, log-probabilities, rewards and ends of dialogues, padded on the right."""
+def check_ahead(ahead: int, task: LanguageTask) -> None:
+    """ValueError for a number of rollouts to begin ahead that ``task`` does not allow."""
+    if ahead and (task.max_turns > 1 or task.plays):
+        raise UserError(
+            f"language.max_staleness above language.staleness, by {ahead}, with task {task.name}, whose answers get "
+            "replies: only single answers are drawn in parts; leave language.max_staleness out"
+        )
+
+
+def _tensors(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
+    """Tokens, lengths, mask, log-probabilities, rewards, ends and versions of dialogues, padded on the right."""
     lengths = torch.tensor([len(d.prompt) + len(d.tokens) for d in dialogues])
     shape = (len(dialogues), int(lengths.max()))
     tokens, mask, log_probs, earned = torch.full(shape, PADDING), *torch.zeros(3, *shape)
+    versions = torch.zeros(shape, dtype=torch.int64)
     for i, dialogue in enumerate(dialogues):
         begin, end = len(dialogue.prompt), int(lengths[i])
         tokens[i, :end] = torch.tensor(dialogue.sequence)
         mask[i, begin:end] = torch.tensor(dialogue.chosen, dtype=torch.float32)
         log_probs[i, begin:end] = torch.tensor(dialogue.log_probs)
         earned[i, begin:end] = torch.tensor(dialogue.rewards)
+        versions[i, begin : begin + len(dialogue.versions)] = torch.tensor(dialogue.versions, dtype=torch.int64)
     finished = torch.tensor([dialogue.finished for dialogue in dialogues])
+    parted = any(dialogue.versions for dialogue in dialogues)
     return {
         "tokens": tokens, "lengths": lengths, "mask": mask, "log_probs": log_probs, "turn_rewards": earned,
-        "finished": finished,
+        "finished": finished, "versions": versions if parted else None,
     }  # fmt: skip

@@ -27,19 +27,25 @@ class Samples:
     finished: Tensor
     rewards: Tensor
     turn_rewards: Tensor
+    staleness: Tensor
+    """Updates since the weights that drew each token, shape (B, L)."""
     parts: Mapping[str, Tensor]
     timing: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
-    staleness: int = 0
-    """Updates since the weights that the oldest of them were sampled with."""
-
     @classmethod
-    def of(cls, rollout: TokenRollout, device: torch.device, staleness: int = 0) -> Self:
+    def of(cls, rollout: TokenRollout, device: torch.device, version: int) -> Self:
+        """``version`` is the number of the newest weights, as ``rollout`` counts them."""
         found = {name: getattr(rollout, name).to(device) for name in TENSORS}
         parts = {name: part.to(device) for name, part in rollout.parts.items()}
         earned = rollout.turn_rewards
         found["turn_rewards"] = torch.zeros_like(found["log_probs"]) if earned is None else earned.to(device)
-        return cls(**found, parts=parts, timing=rollout.timing, facts=rollout.facts, staleness=staleness)
+        versions = rollout.versions
+        found["staleness"] = (
+            torch.full_like(found["tokens"], version - rollout.version)
+            if versions is None
+            else version - versions.to(device)
+        )
+        return cls(**found, parts=parts, timing=rollout.timing, facts=rollout.facts)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -66,7 +72,7 @@ def join(samples: Sequence[Samples]) -> Samples:
         return samples[0]
     width = max(part.tokens.shape[1] for part in samples)
     found: dict[str, Tensor] = {}
-    for name in ("tokens", "mask", "log_probs", "turn_rewards"):
+    for name in ("tokens", "mask", "log_probs", "turn_rewards", "staleness"):
         found[name] = torch.cat([_widen(getattr(part, name), width) for part in samples])
     for name in ("lengths", "finished", "rewards"):
         found[name] = torch.cat([getattr(part, name) for part in samples])
@@ -79,8 +85,19 @@ def join(samples: Sequence[Samples]) -> Samples:
     for name, seconds in (item for part in samples for item in part.timing.items()):
         timing[name] = timing.get(name, 0.0) + seconds
     facts = {name: value for part in samples for name, value in part.facts.items()}
-    staleness = max(part.staleness for part in samples)
-    return Samples(**found, groups=torch.cat(groups), parts=parts, timing=timing, facts=facts, staleness=staleness)
+    return Samples(**found, groups=torch.cat(groups), parts=parts, timing=timing, facts=facts)
+
+
+def _staleness(samples: Samples) -> dict[str, float]:
+    """Staleness of the tokens that the policy chose: the largest, the mean, and answers with more than one."""
+    chosen = samples.mask.bool()
+    newest = samples.staleness.where(chosen, torch.iinfo(torch.int64).max).amin(1)
+    oldest = samples.staleness.where(chosen, -1).amax(1)
+    return {
+        "rollout/staleness": float(oldest.max()),
+        "rollout/staleness_mean": float(samples.staleness[chosen].float().mean()),
+        "rollout/mixed_versions": float((oldest > newest).float().mean()),
+    }
 
 
 def _widen(value: Tensor, width: int) -> Tensor:
@@ -93,7 +110,7 @@ def statistics_of(samples: Samples) -> dict[str, float]:
         "rollout/reward": float(samples.rewards.mean()),
         "rollout/length": float(samples.sizes.mean()),
         "rollout/finished": float(samples.finished.float().mean()),
-        "rollout/staleness": float(samples.staleness),
+        **_staleness(samples),
         "learn/used_groups": float(has_signal(samples.rewards, samples.groups).float().mean()),
     }
     for name, part in samples.parts.items():

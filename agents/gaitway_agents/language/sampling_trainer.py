@@ -53,7 +53,7 @@ class SamplingTrainer:
         if not self._up_to_date:
             self.update_engine()
         self.last_rollout = rollout = self.world.sample(num_prompts, group_size)
-        samples = Samples.of(rollout, self.device, staleness=self.version - rollout.version)
+        samples = Samples.of(rollout, self.device, self.version)
         self.steps += len(samples)
         _check(samples)
         return samples

@@ -114,7 +114,9 @@ def world_for_answers(config: TrainConfig, training: TextTraining) -> TextWorld:
     return text_world(config, training.task, training.conversation, engine)
 
 
-def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversation, engine: Engine) -> TextWorld:
+def text_world(
+    config: TrainConfig, task: LanguageTask, conversation: Conversation, engine: Engine, *, ahead: int = 0
+) -> TextWorld:
     """Prompts of ``task``, answered by ``engine`` as the configuration says and judged by the task's rewards."""
     options = config.language
     sampling = Sampling(
@@ -131,7 +133,7 @@ def text_world(config: TrainConfig, task: LanguageTask, conversation: Conversati
         # Rewards get prompts as the rows have them, text or messages, as TRL's do.
         return score(task, [row["prompt"] for row in rows], completions, rows)
 
-    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed)
+    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, ahead=ahead)
 
 
 def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:
@@ -151,7 +153,8 @@ def _world(
             staleness=options.staleness,
             threads=config.num_threads or 1,
         )
-    return text_world(config, task, conversation, checked_engine(config, model, task, conversation, _probes(task)))
+    engine = checked_engine(config, model, task, conversation, _probes(task))
+    return text_world(config, task, conversation, engine, ahead=options.ahead)
 
 
 def _probes(task: LanguageTask) -> Iterable[Row]:
@@ -184,7 +187,7 @@ def _world_elsewhere(config: TrainConfig, path: Path) -> TextWorld:
     model, tokenizer = open_start(config, RunFolder.open(path), learning=False)
     task, conversation = _texts(config, tokenizer, model)
     engine = checked_engine(config, model, task, conversation, _probes(task), learning=False)
-    return text_world(config, task, conversation, engine)
+    return text_world(config, task, conversation, engine, ahead=config.language.ahead)
 
 
 def _teacher(config: TrainConfig, tokenizer: Any) -> nn.Module:

@@ -24,7 +24,7 @@ from gaitway_language.memory import (
 )
 from gaitway_language.model import max_positions
 from gaitway_language.options import LanguageOptions
-from gaitway_language.world import prompt_tokens
+from gaitway_language.world import check_ahead, prompt_tokens
 from gaitway_tasks.language.score import score
 from gaitway_tasks.language.spec import LanguageTask
 from gaitway_tasks.language.tasks import check_task
@@ -60,6 +60,7 @@ def preflight(config: TrainConfig) -> TrainConfig:
         raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
     check_fields(task, config.algorithm, config.agent)
     check_curriculum(task, config.algorithm)
+    check_ahead(options.ahead, task)
     counts = check_task(task)
     if is_run(Path(options.model)):
         _check_run(Path(options.model), config)

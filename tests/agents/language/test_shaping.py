@@ -22,6 +22,7 @@ def samples(rewards=(1.0, 2.0), finished=(True, False), sizes=(2, 4), prompt=2):
         finished=torch.tensor(finished),
         rewards=torch.tensor(rewards),
         turn_rewards=torch.zeros_like(mask),
+        staleness=torch.zeros_like(mask, dtype=torch.long),
         parts={"all": torch.tensor(rewards)},
     )
 
