@@ -1,8 +1,11 @@
 import copy
 import os
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -94,6 +97,36 @@ def test_rollouts_under_way_are_part_of_the_state_and_a_process_that_dies_is_not
 def test_an_answer_that_cannot_be_sent_is_not_waited_for():
     with pytest.raises(SamplerDied, match="the sampling process ended by itself, with exit code 1"):
         AsynchronousWorld(mute)
+
+
+KILLED = """
+from functools import partial
+from gaitway_agents.language.asynchronous import AsynchronousWorld
+from token_worlds import Told
+world = AsynchronousWorld(partial(Told, 600.0), staleness=1)
+world._shape = (1, 2)
+world._fill()
+print(world._process.pid, flush=True)
+world._process.join()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.hostile("durability")
+def test_a_killed_learner_takes_its_sampler_along():
+    helpers = str(Path(__file__).parents[2] / "helpers")
+    paths = os.pathsep.join([helpers, *filter(None, sys.path)])
+    learner = subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": paths}
+    )
+    assert learner.stdout is not None
+    sampler = int(learner.stdout.readline())
+    learner.kill()
+    learner.wait()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{sampler}/stat").exists():
+        assert time.monotonic() < deadline, "the sampling process goes on without its learner"
+        time.sleep(0.05)
 
 
 def test_an_end_does_not_wait_for_what_is_being_sampled(start):

@@ -314,6 +314,26 @@ def test_sampling_ahead_in_another_process(sft, tmp_path):
     assert [row["rollout/staleness"] for row in read_rows(run / "metrics.jsonl")] == [0.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
+def test_answers_finished_under_newer_weights(sft, tmp_path):
+    options = ["language.staleness=1", "language.max_staleness=2", "total_steps=64", "evaluation_episodes=2"]
+    decoupled = ["agent.behaviour=trainer", "agent.correction={level: token}"]
+    run = train("arithmetic", "--agent", "grpo", "--model", sft, *RL, *options, *decoupled, out=tmp_path / "partial")
+    rows = read_rows(run / "metrics.jsonl")
+    assert [row["rollout/staleness"] for row in rows] == [0.0, 1.0, 2.0, 2.0]
+    assert all(1.0 < row["rollout/staleness_mean"] < 2.0 for row in rows[2:])
+    assert [row["rollout/mixed_versions"] > 0.0 for row in rows] == [False, False, True, True]
+
+
+def test_partial_rollouts_that_cannot_be(sft, tmp_path, capsys):
+    train = ["train", "arithmetic", "--agent", "grpo", "--model", sft, "--out", tmp_path / "run"]
+    code, _, said = ours([*train, "language.staleness=2", "language.max_staleness=1"], capsys)
+    assert code == 2 and "max_staleness 1 below staleness 2" in said and "raise max_staleness" in said
+    dialogue = ["task.tools=[calculator]", "task.max_turns=3", "language.max_staleness=1"]
+    code, _, said = ours([*train, *dialogue], capsys)
+    assert code == 2 and "whose answers get replies" in said and "leave language.max_staleness out" in said
+
+
 def test_a_reward_of_the_users_own(sft, tmp_path, monkeypatch):
     (tmp_path / "taste.py").write_text(
         "def short(prompts, completions, **columns):\n    return [-len(c) for c in completions]\n"

@@ -120,7 +120,11 @@ SMALL = ["evaluation_episodes=4", "evaluation_interval=0", "--model", "tiny", *M
     [
         ("sft", ["agent.batch_size=16", "agent.updates=2", "total_steps=160"]),
         ("grpo", [*SAMPLED, "task.curriculum=true"]),
-        pytest.param("grpo", [*SAMPLED, "task.curriculum=true", "language.staleness=1"], marks=pytest.mark.slow),
+        pytest.param(
+            "grpo",
+            [*SAMPLED, "task.curriculum=true", "language.staleness=1", "language.max_staleness=3"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_mixture_goes_on_where_it_was(tmp_path, monkeypatch, capsys, agent, settings):
