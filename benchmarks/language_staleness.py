@@ -1,24 +1,28 @@
-"""Costs and gains of learning from old samples: staleness N of GRPO, PPO and online DPO on `arithmetic`, two cores.
+"""Costs and gains of learning from old samples: GRPO, PPO and online DPO with staleness and partial rollouts.
 
-    python benchmarks/language_staleness.py start FOLDER              # a model that solves some problems, from nothing
-    python benchmarks/language_staleness.py sweep FOLDER [--agents grpo,ppo,online-dpo] [--staleness 0,1,2,4,8]
-    python benchmarks/language_staleness.py overlap FOLDER            # N = 1 in a process of its own against N = 0
+    python benchmarks/language_staleness.py start FOLDER        # a tiny model that solves some problems of `arithmetic`
+    python benchmarks/language_staleness.py train FOLDER --settings 0,1,2,4,1:2 --seeds 3
+    python benchmarks/language_staleness.py train MODEL --results FILE --task sentences --threads 2    # any model
+    python benchmarks/language_staleness.py table FOLDER
 
-Rollout k is sampled with the weights after update max(0, k - N). `sweep` asks how much of the reward is left after the
-same number of updates; it samples ahead in any case, so its times compare. `overlap` asks what sampling beside
-learning saves: the same training, synchronous in one process and asynchronous in two, in turn, one thread each, and the
-wall time of their updates. It needs two cores that nothing else uses, and says how busy they were.
+A setting is N, for `language.staleness=N`, or N:M, for `language.staleness=N language.max_staleness=M`. With N = 0
+learner and sampler take turns in one process of `--threads` threads; otherwise a second process of one thread samples.
+All settings see the same number of answers. Each finished training is a line of FOLDER/staleness.jsonl and is not run
+again, so a stopped benchmark goes on where it was. Wall times need two cores that nothing else uses; `busy` says how
+many other processes wanted one. CPU-seconds of learner and sampler depend less on that.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
 import os
+import random
 import resource
 import statistics
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.interfaces import Sampling
 from gaitway_agents.language import presets
 from gaitway_agents.language.asynchronous import AsynchronousWorld
+from gaitway_agents.language.corrections import CorrectionConfig
 from gaitway_agents.language.fixed_data import one_step
 from gaitway_agents.language.kl_control import KLControlConfig
 from gaitway_agents.language.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
@@ -42,197 +47,246 @@ from gaitway_language.options import LanguageOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score
-from gaitway_tasks.language.tasks import get_language_task
+from gaitway_tasks.language.spec import LanguageTask, TextReward
+from gaitway_tasks.language.tasks import file_task, get_language_task
 
-TASK = get_language_task("arithmetic")
-PROMPTS, ANSWERS, UPDATES = 64, 8, 40
 EXAMINATION = 10_000
 """Seed of the problems that trained models are compared on."""
 PPO = {"normalize_advantages": "batch", "value_coefficient": 0.5, "clip_groups": True}
+SAME = ("model", "task", "agent", "objective", "setting", "threads", "answers", "updates", "limit", "learning_rate")
+"""What seeds of one row of the table have in common."""
+
+
+# ---- tasks ----------------------------------------------------------------------------------------------------------
+
+TOPICS = ["the sea", "a small dog", "winter", "bread", "music", "the moon", "a garden", "rain", "a school", "a train"]
+WORDS = ["light", "slow", "never", "green", "stone", "window", "friend", "water", "song", "warm", "bright", "golden"]
+
+
+def kept(prompts: Any, completions: Any, word: Any, **_: Any) -> list[float]:
+    """A half for the word that was asked for, and a half for one sentence of at most ten words."""
+    found = []
+    for text, wanted in zip(completions, word, strict=True):
+        words = [part.strip(".,;:!?\"'").lower() for part in text.split()]
+        found.append(0.5 * (wanted in words) + 0.5 * (0 < len(words) <= 10 and text.rstrip().endswith(".")))
+    return found
+
+
+def task_of(asked: argparse.Namespace) -> LanguageTask:
+    """A task of Gaitway's, or "sentences"."""
+    if asked.task == "sentences":
+        path = Path(asked.results).with_name("sentences.jsonl")
+        if not path.exists():
+            r = random.Random(0)
+            drawn = [(r.choice(TOPICS), r.choice(WORDS)) for _ in range(4000)]
+            text = 'Write one sentence about {}. Use the word "{}". At most ten words.'
+            rows = [{"prompt": text.format(topic, word), "word": word} for topic, word in drawn]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        task = file_task(path).replace(rewards={"kept": TextReward(func=kept)}, max_prompt_tokens=96)
+    else:
+        task = get_language_task(asked.task)
+    return task.replace(max_completion_tokens=asked.limit) if asked.limit else task
 
 
 # ---- worlds ---------------------------------------------------------------------------------------------------------
 
 
-def make_world(folder: str, seed: int) -> TextWorld:
-    """The task with an engine that has weights of its own; what another process builds as well."""
-    tokenizer = load_tokenizer(folder)
-    return world_of(load_model(LanguageOptions(model=folder), tokenizer), tokenizer, seed)
+def make_world(asked: argparse.Namespace, seed: int, ahead: int = 0) -> TextWorld:
+    """The task with an engine that has weights of its own; another process builds it as well."""
+    torch.manual_seed(seed)
+    tokenizer = load_tokenizer(asked.model)
+    return world_of(asked, load_model(LanguageOptions(model=asked.model), tokenizer), tokenizer, seed, ahead)
 
 
-def world_of(model: Any, tokenizer: Any, seed: int) -> TextWorld:
-    conversation = Conversation(tokenizer)
-    engine = TransformersEngine(model, dtype=torch.bfloat16)
-    sampling = Sampling(max_tokens=TASK.max_completion_tokens, stop_tokens=conversation.stops)
-    return TextWorld(TASK, conversation, engine, sampling, judge, seed=seed)
+def world_of(asked: argparse.Namespace, model: Any, tokenizer: Any, seed: int, ahead: int = 0) -> TextWorld:
+    task, conversation = task_of(asked), Conversation(tokenizer)
+    engine = TransformersEngine(model, dtype=torch.bfloat16, batch_size=512)
+    sampling = Sampling(max_tokens=task.max_completion_tokens, stop_tokens=conversation.stops)
+    return TextWorld(task, conversation, engine, sampling, functools.partial(score, task), seed=seed, ahead=ahead)
 
 
-def judge(prompts: Any, completions: Any, rows: Any) -> Any:
-    return score(TASK, prompts, completions, rows)
-
-
-def examine(model: Any, tokenizer: Any) -> float:
-    """Mean reward of sampled answers to 512 problems."""
-    return float(world_of(model, tokenizer, EXAMINATION).sample(512, 1).rewards.mean())
+def examine(asked: argparse.Namespace, model: Any, tokenizer: Any) -> tuple[float, float]:
+    """Mean reward of sampled answers to problems that no training saw, and half of its 95 % interval."""
+    rewards = world_of(asked, model, tokenizer, EXAMINATION).sample(asked.problems, 1).rewards
+    return float(rewards.mean()), 1.96 * float(rewards.std()) / len(rewards) ** 0.5
 
 
 # ---- trainings ------------------------------------------------------------------------------------------------------
 
 
-def make_trainer(agent: str, model: Any, world: Any, seed: int) -> Any:
+def make_trainer(asked: argparse.Namespace, model: Any, world: Any, seed: int) -> Any:
     """All agents see as many answers for an update and take as many steps."""
     optimizer = one_step(
-        learning_rate=1e-3, betas=(0.9, 0.98), precision="bfloat16", surrogate=ClippedSurrogate(clip_high=0.28)
+        learning_rate=asked.learning_rate,
+        betas=(0.9, 0.98),
+        precision="bfloat16",
+        surrogate=ClippedSurrogate(clip_high=0.28),
     )
+    prompts, answers = asked.prompts, asked.answers
     schedule = LearningRateSchedule(shape="linear")
-    common = {"seed": seed, "total_steps": PROMPTS * ANSWERS * UPDATES}
-    if agent == "grpo":
-        config = replace(presets.GRPO, optimizer=optimizer)
-    elif agent == "ppo":
+    common = {"seed": seed, "total_steps": prompts * answers * asked.updates}
+    if asked.agent == "online-dpo":
+        dpo = OnlineDPOConfig(
+            prompts_per_step=prompts,
+            group_size=answers,
+            optimizer=replace(optimizer, surrogate=ClippedSurrogate()),
+            schedule=schedule,
+        )
+        return OnlineDPOTrainer(model, world, dpo, **common)
+    config = replace(presets.GRPO, optimizer=optimizer)
+    if asked.agent == "ppo":
         config = replace(
             presets.PPO_RLHF,
             kl=KLControlConfig(coefficient=0.005),
             missing_eos_reward=None,
             optimizer=replace(optimizer, **PPO),
         )
-    elif agent == "online-dpo":
-        dpo = OnlineDPOConfig(
-            prompts_per_step=PROMPTS,
-            group_size=ANSWERS,
-            optimizer=replace(optimizer, surrogate=ClippedSurrogate()),
-            schedule=schedule,
-        )
-        return OnlineDPOTrainer(model, world, dpo, **common)
-    else:
-        raise SystemExit(f"--agents {agent}: use grpo, ppo or online-dpo")
     groups = config.advantage != "gae"
     config = replace(
         config,
-        prompts_per_step=PROMPTS if groups else PROMPTS * ANSWERS,
-        group_size=ANSWERS if groups else 1,
+        prompts_per_step=prompts if groups else prompts * answers,
+        group_size=answers if groups else 1,
         schedule=schedule,
     )
+    if asked.objective == "decoupled":
+        config = replace(config, behaviour="trainer", correction=CorrectionConfig())
     return PolicyGradientTrainer(model, world, config, critic=None if groups else TokenCritic(model), **common)
 
 
-@dataclass(frozen=True)
-class Result:
-    before: float
-    after: float
-    seconds: float
-    """Of wall time in updates."""
-    cpu: float
-    """CPU-seconds, those of the sampling process included."""
-    waiting: float
-    """Share of the wall time in which the learner waited for samples."""
-    sampling: float
-    """Seconds that samples took to generate and judge, wherever that was."""
-    busy: float
-    """Other processes that wanted a core, on average."""
-
-
-def train(agent: str, folder: str, seed: int, staleness: int, *, apart: bool = True) -> Result:
-    """One training; ``apart`` samples in another process."""
-    tokenizer = load_tokenizer(folder)
-    model = load_model(LanguageOptions(model=folder), tokenizer)
-    before = examine(model, tokenizer)
-    make = functools.partial(make_world, folder, seed)
-    world: Any = AsynchronousWorld(make, staleness=staleness) if apart else make()
-    trainer = make_trainer(agent, model, world, seed)
-    cpu = _cpu()
-    metrics = [trainer.iterate() for _ in range(UPDATES)]
-    if apart:
+def train(asked: argparse.Namespace, setting: str, seed: int) -> dict[str, Any]:
+    """One training."""
+    staleness, _, most = setting.partition(":")
+    late = int(staleness)
+    ahead = int(most) - late if most else 0
+    threads = 1 if late else asked.threads
+    torch.set_num_threads(threads)
+    tokenizer = load_tokenizer(asked.model)
+    model = load_model(LanguageOptions(model=asked.model), tokenizer)
+    before, _ = examine(asked, model, tokenizer)
+    make = functools.partial(make_world, asked, seed, ahead)
+    world: Any = AsynchronousWorld(make, staleness=late) if late else make()
+    trainer = make_trainer(asked, model, world, seed)
+    cpu, began = _cpu(), time.perf_counter()
+    metrics = [trainer.iterate() for _ in range(asked.updates)]
+    wall = time.perf_counter() - began
+    load = os.getloadavg()[0]
+    if late:
         world.close()
-    cpu, load = _cpu() - cpu, os.getloadavg()[0]
-    seconds = sum(m["time/total"] for m in metrics)
-    return Result(
-        before=before,
-        after=examine(model, tokenizer),
-        seconds=seconds,
-        cpu=cpu,
-        waiting=sum(m["time/sampling"] for m in metrics) / seconds,
-        sampling=sum(m["time/generation"] + m["time/reward"] for m in metrics),
-        busy=max(0.0, load - cpu / seconds),
-    )
+    learner, sampler = (now - then for now, then in zip(_cpu(), cpu, strict=True))
+    after, half = examine(asked, model, tokenizer)
+    return {
+        "setting": setting,
+        "seed": seed,
+        "threads": threads,
+        "before": before,
+        "after": after,
+        "half": half,
+        "wall": wall,
+        "learner": learner,
+        "sampler": sampler,
+        "waiting": sum(m["time/sampling"] for m in metrics) / wall,
+        "generation": sum(m["time/generation"] for m in metrics),
+        "late": statistics.mean(m["rollout/staleness_mean"] for m in metrics),
+        "latest": max(m["rollout/staleness"] for m in metrics),
+        "mixed": statistics.mean(m["rollout/mixed_versions"] for m in metrics),
+        "length": statistics.mean(m["rollout/length"] for m in metrics),
+        "rewards": [round(m["rollout/reward"], 4) for m in metrics],
+        "busy": max(0.0, load - (learner + sampler) / wall),
+    }
 
 
-def _cpu() -> float:
-    """CPU-seconds of this process and of children that have ended."""
+def _cpu() -> tuple[float, float]:
+    """CPU-seconds of this process, and of children that have ended."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in usage)
+    return usage[0].ru_utime + usage[0].ru_stime, usage[1].ru_utime + usage[1].ru_stime
 
 
 # ---- commands -------------------------------------------------------------------------------------------------------
 
 
-def start(folder: str, updates: int) -> None:
+def start(asked: argparse.Namespace) -> None:
     """Supervised fine-tuning on the task's demonstrations, half of which have a slip."""
     began = time.process_time()
-    tokenizer = build_tokenizer([" ".join(TASK.source.vocabulary())])
+    task = get_language_task("arithmetic")
+    tokenizer = build_tokenizer([" ".join(task.source.vocabulary())])  # type: ignore[union-attr]
     model = build_model(TinyModel(), tokenizer, 0)
-    data = demonstrations(TASK.source.rows("train"), TASK, Conversation(tokenizer))
+    data = demonstrations(task.source.rows("train"), task, Conversation(tokenizer))
     config = SFTConfig(
         batch_size=64,
-        updates=updates,
+        updates=700,
         schedule=LearningRateSchedule(shape="linear", warmup=0.03),
         optimizer=one_step(learning_rate=2e-3, betas=(0.9, 0.98), precision="bfloat16"),
     )
-    trainer = SFTTrainer(model, data, config, seed=0, total_steps=64 * updates)
-    metrics = trainer.iterate()
-    save_model(model, tokenizer, Path(folder))
-    print(
-        f"{updates} updates, loss {metrics['learn/loss']:.3f}, sampled reward {examine(model, tokenizer):.3f}, "
-        f"{time.process_time() - began:.0f} CPU-s"
-    )
+    metrics = SFTTrainer(model, data, config, seed=0, total_steps=64 * 700).iterate()
+    save_model(model, tokenizer, Path(asked.model))
+    reward, _ = examine(asked, model, tokenizer)
+    print(f"loss {metrics['learn/loss']:.3f}, sampled reward {reward:.3f}, {time.process_time() - began:.0f} CPU-s")
 
 
-def sweep(folder: str, agents: list[str], stalenesses: list[int], seeds: int) -> None:
-    print(f"{'agent':<11} {'N':>2} {'reward before':>13} {'after':>6}   per seed")
-    for agent in agents:
-        for staleness in stalenesses:
-            found = [train(agent, folder, seed, staleness) for seed in range(seeds)]
-            after = statistics.mean(result.after for result in found)
-            each = " ".join(f"{result.after:.3f}" for result in found)
-            print(f"{agent:<11} {staleness:>2} {found[0].before:>13.3f} {after:>6.3f}   {each}", flush=True)
+def trainings(asked: argparse.Namespace) -> None:
+    """Those of the settings and seeds that have no line yet."""
+    for seed in range(asked.seeds):
+        for setting in asked.settings.split(","):
+            given = {name: getattr(asked, name) for name in (*SAME, "prompts") if hasattr(asked, name)}
+            key = given | {"setting": setting, "seed": seed, "threads": asked.threads if setting[0] == "0" else 1}
+            if any(key.items() <= row.items() for row in read(asked.results)):
+                continue
+            row = key | train(asked, setting, seed)
+            with open(asked.results, "a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(table([row])[-1], flush=True)
 
 
-def overlap(folder: str, agents: list[str], seeds: int) -> None:
-    print(
-        f"{'agent':<11} {'':<12} {'wall s':>7} {'CPU s':>6} {'sampling s':>10} {'waiting':>7} {'after':>6} {'busy':>5}"
-    )
-    for agent in agents:
-        walls: dict[bool, list[float]] = {False: [], True: []}
-        for seed in range(seeds):
-            for apart in (False, True):
-                result = train(agent, folder, seed, int(apart), apart=apart)
-                walls[apart].append(result.seconds)
-                print(
-                    f"{agent:<11} {'asynchronous' if apart else 'synchronous':<12} {result.seconds:>7.1f} "
-                    f"{result.cpu:>6.1f} {result.sampling:>10.1f} {result.waiting:>7.0%} {result.after:>6.3f} "
-                    f"{result.busy:>5.1f}",
-                    flush=True,
-                )
-        saved = 1.0 - sum(walls[True]) / sum(walls[False])
-        print(f"{agent:<11} asynchronous takes {saved:.0%} less wall time (target 25 %)")
+def read(path: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()] if Path(path).exists() else []
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """A line for each setting: means over seeds, and half of the 95 % interval of one seed's reward."""
+    names = ("late", "max", "mixed", "wall s", "learner", "sampler", "waiting", "busy")
+    first = f"{'agent':<10} {'objective':<9} {'setting':<7} {'threads':>7} {'seeds':>5} {'before':>6} {'after':>6} {'+-':>5}"
+    lines = [" ".join([first, *(f"{name:>7}" for name in names), " per seed"])]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in SAME), []).append(row)
+    for each in groups.values():
+        one = each[0]
+        mean = {name: statistics.mean(row[name] for row in each) for name in one if isinstance(one[name], float)}
+        lines.append(
+            f"{one['agent']:<10} {one['objective']:<9} {one['setting']:<7} {one['threads']:>7} {len(each):>5} "
+            f"{mean['before']:>6.3f} {mean['after']:>6.3f} {mean['half']:>5.3f} {mean['late']:>7.2f} "
+            f"{one['latest']:>7.0f} {mean['mixed']:>7.0%} {mean['wall']:>7.1f} {mean['learner']:>7.1f} "
+            f"{mean['sampler']:>7.1f} {mean['waiting']:>7.0%} {mean['busy']:>7.1f}  "
+            + " ".join(f"{row['after']:.3f}" for row in each)
+        )
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("start", "sweep", "overlap"))
-    parser.add_argument("folder")
-    parser.add_argument("--agents", default="")
-    parser.add_argument("--staleness", default="0,1,2,4,8")
+    parser.add_argument("command", choices=("start", "train", "table"))
+    parser.add_argument("model", help="folder of the model; `start` makes it")
+    parser.add_argument("--results", default="", help="file of finished trainings; default MODEL/staleness.jsonl")
+    parser.add_argument("--task", default="arithmetic", help="a task by name, or sentences")
+    parser.add_argument("--limit", type=int, default=0, help="tokens of an answer; 0 leaves the task's")
+    parser.add_argument("--agent", default="grpo", choices=("grpo", "ppo", "online-dpo"))
+    parser.add_argument("--objective", default="coupled", choices=("coupled", "decoupled"))
+    parser.add_argument("--settings", default="0,1,2,4")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--updates", type=int, default=700, help="of `start`")
-    options = parser.parse_args()
+    parser.add_argument("--threads", type=int, default=1, help="of setting 0, where learner and sampler take turns")
+    parser.add_argument("--prompts", type=int, default=64)
+    parser.add_argument("--answers", type=int, default=8)
+    parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--problems", type=int, default=512)
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    asked = parser.parse_args()
+    asked.results = asked.results or str(Path(asked.model) / "staleness.jsonl")
     torch.set_num_threads(1)
-    if options.command == "start":
-        start(options.folder, options.updates)
-    elif options.command == "sweep":
-        agents = (options.agents or "grpo,ppo,online-dpo").split(",")
-        sweep(options.folder, agents, [int(n) for n in options.staleness.split(",")], options.seeds)
-    else:
-        overlap(options.folder, (options.agents or "grpo").split(","), options.seeds)
+    if asked.command == "start":
+        start(asked)
+    elif asked.command == "train":
+        trainings(asked)
+    print("\n".join(table(read(asked.results))))
 
 
 if __name__ == "__main__":
