@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from .conversation import Conversation
 from .engines.merged import merged
+from .gguf_files import model_folder
 from .options import LanguageOptions, LoraOptions, TinyModel
 
 STATISTICS = ("reward_mean", "reward_std")
@@ -156,7 +157,7 @@ def read_config(name: str) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(name, trust_remote_code=False)
+        return AutoConfig.from_pretrained(model_folder(name), trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"model {name!r} cannot be read: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form, a "
@@ -186,7 +187,7 @@ def _pretrained(
     try:
         with _quiet():
             model, found = kind.from_pretrained(
-                name,
+                model_folder(name),
                 dtype=torch.float32 if whole else getattr(torch, options.dtype),
                 attn_implementation=options.attention,
                 output_loading_info=True,

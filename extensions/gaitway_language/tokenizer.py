@@ -8,6 +8,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 
+from .gguf_files import model_folder
+
 PAD, END, UNKNOWN = "<pad>", "<end>", "<unknown>"
 ROLES = {"system": "<system>", "user": "<user>", "assistant": "<assistant>", "tool": "<result>"}
 PIECES = r" ?</?[a-z]+>| ?[A-Za-z']+| ?\d{1,2}| ?[^\sA-Za-z\d]|\s"
@@ -67,7 +69,7 @@ def load_tokenizer(name: str, pad_token: str = "") -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer: Any = AutoTokenizer.from_pretrained(model_folder(name), trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise TokenizerError(
             f"no tokeniser for model {name!r}: {str(error).splitlines()[0]}. Give a folder in Hugging Face's form, or "

@@ -141,8 +141,9 @@ class TextWorld:
         self, dialogues: Sequence[Dialogue], rows: Sequence[Row]
     ) -> tuple[Sequence[float], Mapping[str, Sequence[float]]]:
         """Rewards of dialogues and their parts; what an environment gave is a part of its own."""
+        told = [{"finished": dialogue.finished, **row} for row, dialogue in zip(rows, dialogues, strict=True)]
         rewards, parts = self.score(
-            [self.text_of(row) for row in rows], [dialogue.answer for dialogue in dialogues], rows
+            [self.text_of(row) for row in rows], [dialogue.answer for dialogue in dialogues], told
         )
         if self.task.plays:
             earned = [sum(dialogue.rewards) for dialogue in dialogues]

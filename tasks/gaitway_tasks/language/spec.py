@@ -15,6 +15,7 @@ from .descriptions import DescriptionSource
 from .digit_sums import DigitSumSource
 from .env import EnvironmentSource, Played, TextEnv, ToolEnv
 from .gyms import GymnasiumSource
+from .instructions import InstructionSource
 from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource, MixedSource
@@ -30,6 +31,7 @@ Source = (
     | DigitSumSource
     | EnvironmentSource
     | GymnasiumSource
+    | InstructionSource
     | ReasoningGymSource
 )
 """Sources of a task's rows; each is a :class:`Rows`."""

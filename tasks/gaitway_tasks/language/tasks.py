@@ -17,6 +17,7 @@ from .digit_sums import DigitSumSource
 from .files import ENDINGS, SUFFIXES, is_file_name
 from .gyms import IDS, GymnasiumSource
 from .gyms import PREFIX as PLAYED
+from .instructions import InstructionSource, followed, nearness
 from .programs import code
 from .reasoning_gym import PREFIX as REASONING
 from .reasoning_gym import ReasoningGymSource, reasoning_score
@@ -73,6 +74,17 @@ def descriptions() -> LanguageTask:
     )
 
 
+def instructions() -> LanguageTask:
+    """Short requests under constraints that a program checks, for a model that can write."""
+    return LanguageTask(
+        name="instructions",
+        source=InstructionSource(),
+        rewards={"correctness": TextReward(func=followed), "nearness": TextReward(func=nearness, weight=0.5)},
+        max_prompt_tokens=128,
+        max_completion_tokens=64,
+    )
+
+
 def gsm8k() -> LanguageTask:
     """Grade-school word problems, answered with reasoning and result between tags."""
     return LanguageTask(
@@ -122,6 +134,7 @@ def in_family(name: str) -> bool:
 _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "arithmetic": arithmetic,
     "arrows": arrows,
+    "instructions": instructions,
     "descriptions": descriptions,
     "digit-sums": digit_sums,
     "gsm8k": gsm8k,
