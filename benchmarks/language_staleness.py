@@ -2,7 +2,7 @@
 
     python benchmarks/language_staleness.py start FOLDER        # a tiny model that solves some problems of `arithmetic`
     python benchmarks/language_staleness.py train FOLDER --settings 0,1,2,4,1:2 --seeds 3
-    python benchmarks/language_staleness.py train MODEL --results FILE --task sentences --threads 2    # any model
+    python benchmarks/language_staleness.py train MODEL --results FILE --task instructions --threads 2    # any model
     python benchmarks/language_staleness.py table FOLDER
 
 A setting is N, for `language.staleness=N`, or N:M, for `language.staleness=N language.max_staleness=M`. With N = 0
@@ -18,7 +18,6 @@ import argparse
 import functools
 import json
 import os
-import random
 import resource
 import statistics
 import time
@@ -47,45 +46,14 @@ from gaitway_language.options import LanguageOptions, TinyModel
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score
-from gaitway_tasks.language.spec import LanguageTask, TextReward
-from gaitway_tasks.language.tasks import file_task, get_language_task
+from gaitway_tasks.language.spec import LanguageTask
+from gaitway_tasks.language.tasks import get_language_task
 
 EXAMINATION = 10_000
 """Seed of the problems that trained models are compared on."""
 PPO = {"normalize_advantages": "batch", "value_coefficient": 0.5, "clip_groups": True}
 SAME = ("model", "task", "agent", "objective", "setting", "threads", "answers", "updates", "limit", "learning_rate")
 """What seeds of one row of the table have in common."""
-
-
-# ---- tasks ----------------------------------------------------------------------------------------------------------
-
-TOPICS = ["the sea", "a small dog", "winter", "bread", "music", "the moon", "a garden", "rain", "a school", "a train"]
-WORDS = ["light", "slow", "never", "green", "stone", "window", "friend", "water", "song", "warm", "bright", "golden"]
-
-
-def kept(prompts: Any, completions: Any, word: Any, **_: Any) -> list[float]:
-    """A half for the word that was asked for, and a half for one sentence of at most ten words."""
-    found = []
-    for text, wanted in zip(completions, word, strict=True):
-        words = [part.strip(".,;:!?\"'").lower() for part in text.split()]
-        found.append(0.5 * (wanted in words) + 0.5 * (0 < len(words) <= 10 and text.rstrip().endswith(".")))
-    return found
-
-
-def task_of(asked: argparse.Namespace) -> LanguageTask:
-    """A task of Gaitway's, or "sentences"."""
-    if asked.task == "sentences":
-        path = Path(asked.results).with_name("sentences.jsonl")
-        if not path.exists():
-            r = random.Random(0)
-            drawn = [(r.choice(TOPICS), r.choice(WORDS)) for _ in range(4000)]
-            text = 'Write one sentence about {}. Use the word "{}". At most ten words.'
-            rows = [{"prompt": text.format(topic, word), "word": word} for topic, word in drawn]
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        task = file_task(path).replace(rewards={"kept": TextReward(func=kept)}, max_prompt_tokens=96)
-    else:
-        task = get_language_task(asked.task)
-    return task.replace(max_completion_tokens=asked.limit) if asked.limit else task
 
 
 # ---- worlds ---------------------------------------------------------------------------------------------------------
@@ -96,6 +64,11 @@ def make_world(asked: argparse.Namespace, seed: int, ahead: int = 0) -> TextWorl
     torch.manual_seed(seed)
     tokenizer = load_tokenizer(asked.model)
     return world_of(asked, load_model(LanguageOptions(model=asked.model), tokenizer), tokenizer, seed, ahead)
+
+
+def task_of(asked: argparse.Namespace) -> LanguageTask:
+    task = get_language_task(asked.task)
+    return task.replace(max_completion_tokens=asked.limit) if asked.limit else task
 
 
 def world_of(asked: argparse.Namespace, model: Any, tokenizer: Any, seed: int, ahead: int = 0) -> TextWorld:
@@ -244,8 +217,8 @@ def read(path: str) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """A line for each setting: means over seeds, and half of the 95 % interval of one seed's reward."""
     names = ("late", "max", "mixed", "wall s", "learner", "sampler", "waiting", "busy")
-    first = f"{'agent':<10} {'objective':<9} {'setting':<7} {'threads':>7} {'seeds':>5} {'before':>6} {'after':>6} {'+-':>5}"
-    lines = [" ".join([first, *(f"{name:>7}" for name in names), " per seed"])]
+    first = f"{'agent':<10} {'objective':<9} {'setting':<7} {'threads':>7} {'seeds':>5} {'before':>6} {'after':>6}"
+    lines = [" ".join([first, f"{'+-':>5}", *(f"{name:>7}" for name in names), " per seed"])]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in SAME), []).append(row)
@@ -267,7 +240,7 @@ def main() -> None:
     parser.add_argument("command", choices=("start", "train", "table"))
     parser.add_argument("model", help="folder of the model; `start` makes it")
     parser.add_argument("--results", default="", help="file of finished trainings; default MODEL/staleness.jsonl")
-    parser.add_argument("--task", default="arithmetic", help="a task by name, or sentences")
+    parser.add_argument("--task", default="arithmetic", help="a task by name")
     parser.add_argument("--limit", type=int, default=0, help="tokens of an answer; 0 leaves the task's")
     parser.add_argument("--agent", default="grpo", choices=("grpo", "ppo", "online-dpo"))
     parser.add_argument("--objective", default="coupled", choices=("coupled", "decoupled"))

@@ -61,6 +61,10 @@ class PartialRollouts:
         """Tokens of the longest answer of the last finished rollout."""
         self._under_way: deque[Rollout] = deque()
 
+    def __len__(self) -> int:
+        """Rollouts under way."""
+        return len(self._under_way)
+
     def next(self, begin: Callable[[], Rollout], sampling: Sampling, version: int) -> Rollout:
         """The oldest rollout, finished; ``begin`` gives prompts with empty answers. ``version`` is the weights'."""
         while len(self._under_way) <= self.ahead:

@@ -97,7 +97,7 @@ class TextWorld:
     def _draw(self, num_prompts: int) -> Sequence[Row]:
         """The next rows."""
         if self._levels is not None:
-            return self._levels.draw(num_prompts, self._calls)
+            return self._levels.draw(num_prompts, self._calls + (0 if self._partial is None else len(self._partial)))
         self._drawn += num_prompts
         return list(islice(self._stream, num_prompts))
 

@@ -110,6 +110,12 @@ def test_prompts_are_those_of_whole_rollouts_in_the_same_order():
         assert whole.groups.tolist() == part.groups.tolist() and whole.versions is None
 
 
+def test_a_curriculum_draws_other_prompts_for_each_rollout():
+    task = TASK.replace(curriculum=True)
+    whole, partial = ([rollout.prompts[0] for rollout in rollouts(make_world(ahead, task=task), 4)] for ahead in (0, 3))
+    assert whole[0] == partial[0] and len(set(partial)) == 4
+
+
 def test_answers_under_way_are_part_of_the_state():
     world, resumed = make_world(2), make_world(2)
     list(rollouts(world, 3))
