@@ -4,12 +4,14 @@
     python benchmarks/language_staleness.py train FOLDER --settings 0,1,2,4,1:2 --seeds 3
     python benchmarks/language_staleness.py train MODEL --results FILE --task instructions --threads 2    # any model
     python benchmarks/language_staleness.py table FOLDER
+    python benchmarks/language_staleness.py sample MODEL --settings 0,0:1,0:3 --task instructions --limit 256
 
 A setting is N, for `language.staleness=N`, or N:M, for `language.staleness=N language.max_staleness=M`. With N = 0
 learner and sampler take turns in one process of `--threads` threads; otherwise a second process of one thread samples.
 All settings see the same number of answers. Each finished training is a line of FOLDER/staleness.jsonl and is not run
 again, so a stopped benchmark goes on where it was. Wall times need two cores that nothing else uses; `busy` says how
-many other processes wanted one. CPU-seconds of learner and sampler depend less on that.
+many other processes wanted one. CPU-seconds of learner and sampler depend less on that. `sample` draws 4 rollouts
+without learning, after as many as are under way at once.
 """
 
 from __future__ import annotations
@@ -235,9 +237,27 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def sampling(asked: argparse.Namespace) -> None:
+    """CPU-seconds of whole and partial rollouts."""
+    tokenizer = load_tokenizer(asked.model)
+    model = load_model(LanguageOptions(model=asked.model), tokenizer)
+    print(f"{'setting':<7} {'tokens':>6} {'longest':>7} {'CPU-s a rollout':>15} {'tokens a CPU-s':>14}")
+    for setting in asked.settings.split(","):
+        ahead = int(setting.partition(":")[2] or 0)
+        world = world_of(asked, model, tokenizer, 0, ahead)
+        for _ in range(ahead + 1):
+            world.sample(asked.prompts, asked.answers)
+        began, sizes = time.process_time(), []
+        for _ in range(4):
+            sizes += world.sample(asked.prompts, asked.answers).mask.sum(1).tolist()
+        spent = time.process_time() - began
+        lengths = f"{statistics.mean(sizes):>6.1f} {max(sizes):>7.0f}"
+        print(f"{setting:<7} {lengths} {spent / 4:>15.2f} {sum(sizes) / spent:>14.0f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("start", "train", "table"))
+    parser.add_argument("command", choices=("start", "train", "table", "sample"))
     parser.add_argument("model", help="folder of the model; `start` makes it")
     parser.add_argument("--results", default="", help="file of finished trainings; default MODEL/staleness.jsonl")
     parser.add_argument("--task", default="arithmetic", help="a task by name")
@@ -259,6 +279,8 @@ def main() -> None:
         start(asked)
     elif asked.command == "train":
         trainings(asked)
+    elif asked.command == "sample":
+        return sampling(asked)
     print("\n".join(table(read(asked.results))))
 
 
