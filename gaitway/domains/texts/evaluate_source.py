@@ -13,6 +13,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_files.errors import UserError
+from gaitway_files.reading import read_text
 from gaitway_language.data import preferences
 from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import Tensor
@@ -26,7 +27,7 @@ from ...train_config import merge, resolve
 from ..table import find_task
 from .build import checked_engine, text_world
 from .data import fitting, make_conversation
-from .evaluate import EVALUATIONS, Evaluation, evaluate
+from .evaluate import EVALUATIONS, Evaluation, evaluate, surprise
 from .models import language_run, load_run, load_writer
 from .pages import write_page
 from .ranking import rank
@@ -49,17 +50,20 @@ def evaluate_source(
     name: str | None = None,
     prefill: str = "",
     right: Path | None = None,
+    plain: Path | None = None,
     which: Which = None,
 ) -> tuple[Path, Evaluation]:
     """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers.
 
     ``which`` is the checkpoint of a run.
+    ``plain`` is a text file whose perplexity is measured too.
     ``right`` is a file for right samples, of new training problems in place of the held-out ones.
     """
     if right is not None and (not samples or problems is None):
         raise UserError(
             "--right keeps right samples of training problems, which never end: add --samples and --problems"
         )
+    text = None if plain is None else read_text(plain)
     config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device, which)
     asked = config.task
@@ -78,6 +82,9 @@ def evaluate_source(
     try:
         world = text_world(config, asked, conversation, engine)
         evaluation = evaluate(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
+        if text is not None:
+            tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
+            evaluation = replace(evaluation, surprise=surprise(engine, tokens))
     finally:
         engine.close()
     folder = out or (Path(source) / EVALUATIONS if is_run(Path(source)) else Path("runs/evaluations") / _plain(source))
