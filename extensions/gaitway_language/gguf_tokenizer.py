@@ -72,8 +72,8 @@ def gguf_tokenizer(path: Path, fields: Mapping[str, Any]) -> Any:
     for text in TEXTS:
         if (back := fast.decode(fast.encode(text, add_special_tokens=False))) != text:
             raise UserError(
-                f"the tokeniser of {path} makes {back!r} of {text!r}: its vocabulary lacks bytes; get the file anew, or "
-                "give the model as a folder in Hugging Face's form"
+                f"the tokeniser of {path} makes {back!r} of {text!r}: its vocabulary lacks bytes; get the file "
+                "anew, or give the model as a folder in Hugging Face's form"
             )
     fast.chat_template = fields.get("tokenizer.chat_template")
     return fast

@@ -10,7 +10,8 @@ another. key=value changes settings of the task or the engine. A reward model is
 better answer score higher? --plain measures the perplexity of a text as well, to see what a training has cost.
 
 --prefill starts every answer with its text; --name keeps the result beside others. --right is rejection sampling: right
-samples of new training problems become demonstrations for gaitway train FILE --agent sft.
+samples of new training problems become demonstrations for gaitway train FILE --agent sft. --pairs keeps each with a
+wrong one, for agents dpo and reward-model.
 
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
@@ -53,6 +54,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--name", "name of the page and the numbers (default: the task's)")
     parser.option("--prefill TEXT", "text that every answer starts with", default="")
     parser.option("--right FILE", "sample training problems, --problems of them, and keep right samples (JSONL)", Path)
+    parser.option("--pairs FILE", "the same, and keep pairs of a right and a wrong sample for agent dpo (JSONL)", Path)
     parser.option("--plain FILE", "text file whose perplexity is measured as well", Path)
     common.add_checkpoint(parser)
     common.add_trust(parser)
@@ -81,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         name=args.name,
         prefill=args.prefill,
         right=args.right,
+        pairs=args.pairs,
         plain=args.plain,
         which=which,
     )

@@ -122,7 +122,11 @@ def plain_logits(path: Path, tokens: list[int]) -> np.ndarray:
         at = f"blk.{layer}."
         x = norm(state, at + "attn_norm.weight")
         q, k, v = (x @ weights[f"{at}attn_{part}.weight"].T for part in "qkv")
-        q, k, v = (rotated(q.reshape(length, heads, -1)), rotated(k.reshape(length, kept, -1)), v.reshape(length, kept, -1))
+        q, k, v = (
+            rotated(q.reshape(length, heads, -1)),
+            rotated(k.reshape(length, kept, -1)),
+            v.reshape(length, kept, -1),
+        )
         k, v = (np.repeat(part, heads // kept, axis=1) for part in (k, v))
         scores = np.einsum("thd,shd->hts", q, k) / np.sqrt(q.shape[-1])
         scores[:, np.triu(np.ones((length, length), bool), 1)] = -np.inf
