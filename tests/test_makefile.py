@@ -26,12 +26,12 @@ def test_help_names_every_target_that_has_a_line():
     shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
     checks = {"check", "test", "test-slow", "test-dds", "test-vllm", "release-check"}
-    assert checks | {"help", "setup", "demo", "walk", "reason", "act"} <= set(lines)
+    assert checks | {"help", "setup", "demo", "walk", "reason", "act", "follow"} <= set(lines)
     assert "what to run before a change" in lines["test"] and "what check adds" in lines["test-slow"]
 
 
 def test_what_make_test_leaves_out_is_what_make_test_slow_runs_and_make_check_runs_all(tmp_path):
-    for name in (".gaitway-installed", ".stamp"):
+    for name in (".gaitway-installed", ".gaitway-smollm2", ".stamp"):
         (tmp_path / name).touch()
 
     def commands(target: str) -> str:

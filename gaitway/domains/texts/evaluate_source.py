@@ -13,6 +13,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_files.errors import UserError
+from gaitway_files.reading import read_text
 from gaitway_language.data import preferences
 from gaitway_tasks.language.spec import LanguageTask, Row
 from torch import Tensor
@@ -26,7 +27,7 @@ from ...train_config import merge, resolve
 from ..table import find_task
 from .build import checked_engine, text_world
 from .data import fitting, make_conversation
-from .evaluate import EVALUATIONS, Evaluation, evaluate
+from .evaluate import EVALUATIONS, Evaluation, Problem, evaluate, surprise
 from .models import language_run, load_run, load_writer
 from .pages import write_page
 from .ranking import rank
@@ -49,17 +50,24 @@ def evaluate_source(
     name: str | None = None,
     prefill: str = "",
     right: Path | None = None,
+    pairs: Path | None = None,
+    plain: Path | None = None,
     which: Which = None,
 ) -> tuple[Path, Evaluation]:
     """Examine the model of ``source``; returns the path of page and numbers, less its suffix, and the numbers.
 
     ``which`` is the checkpoint of a run.
-    ``right`` is a file for right samples, of new training problems in place of the held-out ones.
+    ``plain`` is a text file whose perplexity is measured too.
+    ``right`` is a file for right samples, ``pairs`` one for pairs of a right and a wrong sample; either is of new
+    training problems in place of the held-out ones.
     """
-    if right is not None and (not samples or problems is None):
+    training = right is not None or pairs is not None
+    if training and (not samples or problems is None):
         raise UserError(
-            "--right keeps right samples of training problems, which never end: add --samples and --problems"
+            f"--{'right' if pairs is None else 'pairs'} keeps samples of training problems, which never end: add "
+            "--samples and --problems"
         )
+    text = None if plain is None else read_text(plain)
     config = evaluation_config(source, task, settings, rollout)
     loaded = load_writer(source, config.device, which)
     asked = config.task
@@ -70,7 +78,7 @@ def evaluate_source(
             f"{asked.name} has no rewards, so nothing says what an answer is worth: give its rows a field 'answer', or "
             "set one, as in 'task.rewards.mine={func: module:function}'"
         )
-    if right is None:
+    if not training:
         rows = asked.source.rows("test")[:problems]
     else:
         rows = list(islice(asked.source.stream("train", seed), problems))
@@ -78,33 +86,56 @@ def evaluate_source(
     try:
         world = text_world(config, asked, conversation, engine)
         evaluation = evaluate(world, rows, model=source, steps=loaded.steps, samples=samples, seed=seed)
+        if text is not None:
+            tokens = loaded.tokenizer.encode(text, add_special_tokens=False)
+            evaluation = replace(evaluation, surprise=surprise(engine, tokens))
     finally:
         engine.close()
     folder = out or (Path(source) / EVALUATIONS if is_run(Path(source)) else Path("runs/evaluations") / _plain(source))
     if out is None:
         refuse_links(folder)
     make_folder(folder)
-    usual = asked.name if right is None else f"{asked.name}-training"
+    usual = asked.name if not training else f"{asked.name}-training"
     usual += f"-{loaded.steps}" if isinstance(which, int) else ""  # one checkpoint does not replace another
     path = folder / _plain(name or usual)
     evaluation.save(path.with_suffix(".json"))
     write_page(evaluation, path.with_suffix(".html"))
     if right is not None:
         keep_right(evaluation, rows, right)
+    if pairs is not None:
+        keep_pairs(evaluation, rows, pairs)
     return path, evaluation
 
 
 def keep_right(evaluation: Evaluation, rows: Sequence[Row], path: Path) -> None:
     """Write each distinct right sample as a demonstration, ``prompt`` and ``completion``: a task of a file."""
     kept = [
-        json.dumps({"prompt": row["prompt"], "completion": text})
+        {"prompt": row["prompt"], "completion": text}
         for row, problem in zip(rows, evaluation.problems, strict=True)
-        for text in dict.fromkeys(a.last_turn or a.text for a in problem.samples if a.is_right)
+        for text in _distinct(problem, right=True)
     ]
-    if not kept:
-        raise UserError(f"--right {path}: none of the samples is right, so nothing was written")
+    _keep(kept, path, "--right", "none of the samples is right")
+
+
+def keep_pairs(evaluation: Evaluation, rows: Sequence[Row], path: Path) -> None:
+    """Write each right sample with a wrong one to the same problem, ``prompt``, ``chosen`` and ``rejected``."""
+    kept = [
+        {"prompt": row["prompt"], "chosen": chosen, "rejected": rejected}
+        for row, problem in zip(rows, evaluation.problems, strict=True)
+        for chosen, rejected in zip(_distinct(problem, right=True), _distinct(problem, right=False), strict=False)
+    ]
+    _keep(kept, path, "--pairs", "no problem has a right and a wrong sample")
+
+
+def _distinct(problem: Problem, *, right: bool) -> list[str]:
+    return list(dict.fromkeys(a.last_turn or a.text for a in problem.samples if a.is_right is right))
+
+
+def _keep(rows: Sequence[Row], path: Path, option: str, otherwise: str) -> None:
+    if not rows:
+        raise UserError(f"{option} {path}: {otherwise}, so nothing was written")
     make_folder(path.absolute().parent)
-    write_text_atomically(path, "\n".join(kept) + "\n")
+    write_text_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def is_reward_model(source: str) -> bool:

@@ -17,7 +17,7 @@ from ...compare.page import dotted
 from ...compare.page import style as page_style
 from ...errors import RunError
 from ...runs.folder import EVALUATIONS as EXAMS
-from ...runs.folder import METRICS, RunFolder
+from ...runs.folder import METRICS, RunFolder, is_run
 from ...runs.rows import read_rows
 from .evaluate import EVALUATIONS, Evaluation
 from .pages import Card, shown, style
@@ -173,8 +173,11 @@ def _points(share: float) -> str:
 
 def read_runs(paths: Sequence[Path]) -> LanguageReport:
     """Records, curves and evaluations of runs; raises :class:`RunError` for what is no finished language run."""
-    runs = []
+    runs: list[ReportedRun] = []
     for path in paths:
+        if not is_run(path) and (found := {file.stem: file for file in sorted(path.glob("*.json"))}):
+            runs.append(_published(path, {name: Evaluation.load(file) for name, file in found.items()}))
+            continue
         run = RunFolder.open(path)
         if run.record["world"] != "language":
             raise RunError(f"{path} is a run of {run.record['task']}, not of a language model: use gaitway compare")
@@ -185,15 +188,27 @@ def read_runs(paths: Sequence[Path]) -> LanguageReport:
         config = run.config()
         assert config.language is not None
         runs.append(ReportedRun(path, run.record, rows, exams, evaluations, config.language.model))
+    if not any(run.record["machine"] for run in runs):
+        raise RunError(f"none of {', '.join(map(str, paths))} is a run: a report tells what runs have learnt")
     if not any(run.evaluations for run in runs):
         raise RunError(f"none of these runs was evaluated: gaitway evaluate {paths[0]} first, and so on")
     return LanguageReport(tuple(runs))
 
 
+def _published(path: Path, evaluations: dict[str, Evaluation]) -> ReportedRun:
+    """A model that no run made, by a folder of its evaluations, as a run that has learnt nothing."""
+    first = next(iter(evaluations.values()))
+    record = {
+        "task": first.task, "algorithm": "-", "steps": 0, "cpu_time_s": 0.0, "wall_time_s": 0.0,
+        "status": "as published", "machine": {}, "command": [],
+    }  # fmt: skip
+    return ReportedRun(path, record, [], [], evaluations, first.model)
+
+
 def language_report(found: LanguageReport, command: str) -> Report:
     """The whole page. ``command`` is what was typed."""
-    lines = [" ".join(run.record["command"]) for run in found.runs]
-    record = found.runs[0].record
+    lines = [" ".join(run.record["command"]) for run in found.runs if run.record["command"]]
+    record = next(run.record for run in found.runs if run.record["machine"])
     machine, versions = record["machine"], record["versions"]
     return Report(
         f"{', '.join(found.tasks)}: what was learnt",

