@@ -164,7 +164,7 @@ def test_perplexity_is_that_of_the_models_own_probabilities(sft, tmp_path, capsy
     from gaitway.domains.texts.models import load_writer
 
     loaded = load_writer(str(sft))
-    rows = [row["prompt"] for row in load(sft / "config.yaml").task.source.rows("test")]
+    rows = [row["prompt"] for row in load(sft / "config.yaml").task.source.rows("train")]
     text = tmp_path / "plain.txt"
     text.write_text(" ".join(rows[:300]))
     words = ["evaluate", sft, "--problems", "2", "--out", tmp_path, *FLOAT[1:2]]
