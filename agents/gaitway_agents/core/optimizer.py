@@ -157,7 +157,7 @@ class PolicyOptimizer:
         for epoch in range(cfg.epochs):
             if epoch and refresh is not None:
                 data = self._prepared(refresh())
-            order = data.shuffled(self.generator)
+            order = self._shuffled(data)
             for rows in order.tensor_split(cfg.minibatches):
                 # One in its own order has the forward passes of whatever else evaluated it, and their very numbers.
                 minibatch = data if cfg.minibatches == 1 else data[rows]
@@ -190,6 +190,12 @@ class PolicyOptimizer:
         result: dict[str, float] = {name: total / steps for name, total in zip(names, totals, strict=True)}
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
+
+    def _shuffled(self, batch: Batch) -> Tensor:
+        """Rows in random order, those beside each other that a policy computes together for less."""
+        order = batch.shuffled(self.generator)
+        grouped: Callable[[Batch, Tensor], Tensor] | None = getattr(self.policy, "grouped", None)
+        return order if grouped is None or self.config.minibatches == 1 else grouped(batch, order)
 
     def _prepared(self, batch: Batch) -> Batch:
         """The batch of an epoch: with what stays the same in it computed, by policies that can, and A normalised."""

@@ -79,6 +79,17 @@ class CausalLMPolicy(nn.Module):
         padded = sum(int(lengths[part].max()) * lengths[part].numel() for part in apart)
         return together if tokens <= WORTH * padded else apart
 
+    def grouped(self, batch: Batch, order: Tensor) -> Tensor:
+        """``order`` (B,) with the rows of each prompt beside each other, so that minibatches read few prompts."""
+        mask = batch.observations.get("mask") if batch.mask is None else batch.mask
+        if mask is None:
+            return order
+        begins, rows = mask.bool().int().argmax(1).tolist(), batch.actions.tolist()
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row in order.tolist():
+            groups.setdefault(tuple(rows[row][: begins[row]]), []).append(row)
+        return torch.tensor([row for group in groups.values() for row in group], device=order.device)
+
     @property
     def _shares(self) -> bool:
         return not self.dropout and can_share(self.model)

@@ -29,6 +29,7 @@ from gaitway_files.adapters import with_factors
 from gaitway_files.errors import UserError
 from torch import Tensor
 
+from ..gguf_files import model_folder
 from .group import WeightGroup
 from .stream import tensors_of
 
@@ -236,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from transformers import AutoModelForCausalLM
 
     model: Any = AutoModelForCausalLM.from_pretrained(
-        asked.model, dtype=dtype, use_safetensors=True, trust_remote_code=False
+        model_folder(asked.model), dtype=dtype, use_safetensors=True, trust_remote_code=False
     )
     engine: Engine
     if asked.engine == "vllm":

@@ -124,9 +124,7 @@ def _json_object(answer: str, *, keys: Sequence[str]) -> float:
         return 0.1 * answer.startswith("{") + 0.1 * answer.endswith("}") + 0.05 * (f'"{keys[0]}":' in answer)
     if not isinstance(found, dict) or not found:
         return 0.2
-    told = all(
-        isinstance(value, str | int | float | list | dict) and value not in ("", [], {}) for value in found.values()
-    )
+    told = all(value not in (None, "", [], {}) for value in found.values())
     return 1.0 if found.keys() == set(keys) and told else 0.4 + 0.4 * len(found.keys() & set(keys)) / len(keys)
 
 

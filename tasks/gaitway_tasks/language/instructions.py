@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gaitway_files.ranges import PositiveInt, Share
 
-from .constraints import CONSTRAINTS, NEW, TRAINED, Values, Vocabulary, share_met
+from .constraints import CONSTRAINTS, NEW, TRAINED, Values, Vocabulary, share_met, words_of
 from .generated import GeneratedSource
 from .rows import Row
 
@@ -47,6 +47,9 @@ VOCABULARIES = {
         keys=("kind", "shape", "weight", "age", "taste"),
     ),
 }  # fmt: skip
+
+FEWEST = 5
+"""Fewest different words of a right answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +111,13 @@ def followed(
     finished: Sequence[bool] | None = None,
     **columns: Any,
 ) -> list[float]:
-    """1 where an answer meets all constraints, names its subject and came to its end; else 0."""
+    """1 where an answer meets all constraints, says something about its subject and came to its end; else 0.
+
+    It says something if it contains the subject and :data:`FEWEST` different words.
+    """
     ended = [True] * len(completions) if finished is None else finished
     return [
-        float(end and about in answer.lower() and all(share_met(answer, each) >= 1.0 for each in asked))
+        float(end and _tells(answer, about) and all(share_met(answer, each) >= 1.0 for each in asked))
         for answer, asked, about, end in zip(completions, constraints, subject, ended, strict=True)
     ]
 
@@ -120,15 +126,20 @@ def nearness(
     prompts: Sequence[str],
     completions: Sequence[str],
     *,
-    constraints: Sequence[Sequence[Mapping[str, Any]]],
+    constraints: Sequence[Sequence[Values]],
     subject: Sequence[str],
     finished: Sequence[bool] | None = None,
     **columns: Any,
 ) -> list[float]:
     """How near answers come to what :func:`followed` asks for, from 0 to 1: the mean over constraints, and half of it
-    for an answer without its subject or its end."""
+    for an answer that says nothing or has no end."""
     ended = [True] * len(completions) if finished is None else finished
     return [
-        sum(share_met(answer, each) for each in asked) / len(asked) * (1.0 if end and about in answer.lower() else 0.5)
+        sum(share_met(answer, each) for each in asked) / len(asked) * (1.0 if end and _tells(answer, about) else 0.5)
         for answer, asked, about, end in zip(completions, constraints, subject, ended, strict=True)
     ]
+
+
+def _tells(answer: str, subject: str) -> bool:
+    """True if an answer is about its subject: without this, "tea: tea." is the best answer to most requests."""
+    return subject in answer.lower() and len(set(words_of(answer.lower()))) >= FEWEST

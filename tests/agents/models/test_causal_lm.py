@@ -30,6 +30,25 @@ def sequences(lengths=LENGTHS, width=14, seed=0):
     return tokens, lengths, ((at >= 3) & (at != 4) & (at < lengths[:, None])).float()
 
 
+def test_minibatches_keep_the_answers_to_a_prompt_together():
+    tokens, lengths, mask = sequences(torch.full((12,), 9))
+    tokens[:, :3] = torch.tensor([[1, 2, 3], [1, 2, 4], [5, 6, 7]]).repeat(4, 1)
+    batch = Batch(
+        observations={"lengths": lengths}, actions=tokens, log_probs=torch.zeros(12, 14), advantages=mask, mask=mask
+    )
+    orders = set()
+    for seed in range(20):
+        order = batch.shuffled(torch.Generator().manual_seed(seed))
+        found = CausalLMPolicy(tiny_lm()).grouped(batch, order)
+        assert sorted(found.tolist()) == list(range(12))
+        prompts = (found % 3).tolist()
+        assert [prompts[i] for i in (0, 4, 8)] == list(dict.fromkeys(prompts)) and prompts[::4] == prompts[3::4]
+        orders.add(tuple(prompts[::4]))
+    assert len(orders) == 6
+    apart = batch.replace(actions=torch.arange(12)[:, None] * 20 + torch.arange(14))
+    assert torch.equal(CausalLMPolicy(tiny_lm()).grouped(apart, order), order)
+
+
 def plain(model, tokens, lengths, mask, temperature=1.0):
     """The same row by row, from all logits of sequences that have no padding."""
     log_probs, entropy = torch.zeros(mask.shape), torch.zeros(mask.shape)

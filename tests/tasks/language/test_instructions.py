@@ -81,12 +81,13 @@ def test_an_answer_must_meet_all_name_its_subject_and_end():
         "subject": "rain",
         "constraints": [{"kind": "english_lowercase"}, {"kind": "no_comma"}],
     }
-    answers = ["rain is wet.", "rain, it is wet.", "snow is wet.", "rain is wet"]
-    rows = [{**row, "finished": ended} for ended in (True, True, True, False)]
-    rewards, parts = score(TASK, [row["prompt"]] * 4, answers, rows)
-    assert list(parts["correctness"]) == [1.0, 0.0, 0.0, 0.0]
-    assert list(parts["nearness"]) == [1.0, 0.75, 0.5, 0.5]
-    assert list(rewards) == [1.5, 0.375, 0.25, 0.25]
+    good = "rain is wet and cold."
+    answers = [good, "rain, it is wet and cold.", good.replace("rain", "snow"), good, "rain: rain is wet rain."]
+    rows = [{**row, "finished": ended} for ended in (True, True, True, False, True)]
+    rewards, parts = score(TASK, [row["prompt"]] * 5, answers, rows)
+    assert list(parts["correctness"]) == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert list(parts["nearness"]) == [1.0, 0.75, 0.5, 0.5, 0.5]
+    assert list(rewards) == [1.5, 0.375, 0.25, 0.25, 0.25]
 
 
 def test_rows_can_be_stored():

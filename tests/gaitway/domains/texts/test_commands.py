@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -142,6 +143,75 @@ def test_right_samples_become_demonstrations(sft, tmp_path, capsys):
     length += ["evaluation_interval=0"]
     run = train(file, "--agent", "sft", "--model", sft, *FLOAT, *length, "total_steps=32", out=tmp_path / "expert")
     assert ours(["evaluate", run, "--task", "arithmetic", "--problems", "4", *FLOAT[1:2]], capsys)[0] == 0
+
+
+def test_right_and_wrong_samples_become_pairs(sft, tmp_path, capsys):
+    file = tmp_path / "pairs.jsonl"
+    words = ["evaluate", sft, "--pairs", file, "--out", tmp_path / "sampled"]
+    code, _, said = ours(words, capsys)
+    assert code == 2 and "--pairs" in said and "--samples" in said and not file.exists()
+    assert ours([*words, "--problems", "64", "--samples", "8"], capsys)[0] == 0
+    asked = Evaluation.load(tmp_path / "sampled/arithmetic-training.json")
+    right = {(p.prompt, a.text): a.is_right for p in asked.problems for a in p.samples}
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert rows and all(right[row["prompt"], row["chosen"]] for row in rows)
+    assert not any(right[row["prompt"], row["rejected"]] for row in rows)
+    code, _, said = ours([*words, "--problems", "1", "--samples", "1"], capsys)
+    assert code == 2 and "pairs.jsonl" in said and "no problem has a right and a wrong sample" in said
+
+
+def test_perplexity_is_that_of_the_models_own_probabilities(sft, tmp_path, capsys):
+    from gaitway.domains.texts.models import load_writer
+
+    loaded = load_writer(str(sft))
+    rows = [row["prompt"] for row in load(sft / "config.yaml").task.source.rows("train")]
+    text = tmp_path / "plain.txt"
+    text.write_text(" ".join(rows[:300]))
+    words = ["evaluate", sft, "--problems", "2", "--out", tmp_path, *FLOAT[1:2]]
+    code, out, _ = ours([*words, "--plain", text], capsys)
+    assert code == 0 and "perplexity" in out
+    tokens = loaded.tokenizer.encode(text.read_text(), add_special_tokens=False)
+    passages = torch.tensor([tokens[i : i + 256] for i in range(0, len(tokens) - 255, 256)])
+    with torch.inference_mode():
+        said = loaded.model(passages).logits[:, :-1].log_softmax(-1)
+    mean = -said.gather(2, passages[:, 1:, None]).mean()
+    found = Evaluation.load(tmp_path / "arithmetic.json").measures["perplexity"]
+    assert len(passages) > 2 and found.low < found.value < found.high
+    assert found.value == pytest.approx(math.exp(mean), rel=1e-4)
+    text.write_text("too short")
+    code, _, said = ours([*words, "--plain", text], capsys)
+    assert code == 2 and "perplexity needs at least 256" in said
+    code, _, said = ours([*words, "--plain", tmp_path / "none.txt"], capsys)
+    assert code == 2 and "none.txt" in said
+
+
+def test_a_gguf_file_is_trained_evaluated_and_reported(tmp_path, capsys, monkeypatch):
+    from gguf_models import tiny_model, write_gguf
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    model = write_gguf(tmp_path / "tiny.gguf", tiny_model())
+    settings = ["task.max_prompt_tokens=120", "task.max_completion_tokens=8", "task.system_prompt=''"]
+    small = [
+        "evaluation_episodes=2",
+        "agent.prompts_per_step=2",
+        "agent.group_size=2",
+        "total_steps=8",
+        "evaluation_interval=8",
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(f'{{"prompt": "{i} + 1", "answer": "{i + 1}"}}\n' for i in range(40)))
+    rows = tmp_path / "rows.jsonl"
+    run = train(
+        rows, "--agent", "grpo", "--model", model, *settings, *small, "task.system_prompt=''", out=tmp_path / "r"
+    )
+    words = ["--task", rows, "--problems", "2", *settings]
+    assert ours(["evaluate", model, *words, "--out", tmp_path / "published"], capsys)[0] == 0
+    assert ours(["evaluate", run, *words[2:]], capsys)[0] == 0
+    page = tmp_path / "report.html"
+    code, _, said = ours(["report", tmp_path / "published", run, "--html", page], capsys)
+    assert code == 0, said
+    assert "as published" in Page(page.read_text("utf-8")).text
+    code, _, said = ours(["report", tmp_path / "published", "--html", page], capsys)
+    assert code == 2 and "none of" in said and "is a run" in said
 
 
 def test_samples_without_a_right_one_are_said(sft, tmp_path, capsys):
