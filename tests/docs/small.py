@@ -41,6 +41,10 @@ NOT_HERE = (
         "needs the reader's own key; tests/gaitway/commands/test_signing.py has one",
     ),
     (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
+    (
+        r"gaitway .*(pypi:|train instructions|runs/follow)",
+        "takes minutes; test_commands.py of texts has a small GGUF file",
+    ),
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"python benchmarks/", "takes an hour, and checkouts of what others published"),

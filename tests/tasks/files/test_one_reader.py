@@ -14,11 +14,12 @@ RAW = (
     "yaml.load", "yaml.safe_load", "OmegaConf.load", "json.load", "json.loads", "pickle.load", "pickle.loads",
     "np.load", "np.fromfile", "torch.load", "torch.jit.load", "zipfile.ZipFile", "InferenceSession",
     "MjSpec.from_file", "MjModel.from_xml_path", "onnx.load", "onnx.load_from_string", "ElementTree.parse",
-    "gzip.open", "ParquetFile", "make_reader",
+    "gzip.open", "ParquetFile", "make_reader", "GGUFReader",
 )  # fmt: skip
 """Calls that read as much as a file says."""
 
 READERS = {
+    "extensions/gaitway_language/gguf_files.py": {"GGUFReader"},
     "tasks/gaitway_files/archives.py": {"zipfile.ZipFile"},
     "tasks/gaitway_files/checkpoints.py": {"torch.load"},
     "tasks/gaitway_files/graphs.py": {"InferenceSession"},
@@ -36,6 +37,7 @@ OURS = {
     "gaitway/view/remote.py": {"json.loads"},  # messages of a limited length
     "tasks/gaitway_tasks/actuator_network.py": {"zipfile.ZipFile", "torch.jit.load", "json.loads"},  # own old files
     "tasks/gaitway_tasks/language/confine.py": {"json.loads"},  # from the parent process
+    "tasks/gaitway_tasks/language/constraints.py": {"json.loads"},  # answers of a model, as long as it may speak
     "tasks/gaitway_tasks/language/math_answers.py": {"json.loads"},  # from the parent process
     "tasks/gaitway_tasks/language/reasoning_gym.py": {"json.loads"},  # problems that it has just written
     "tasks/gaitway_tasks/language/remote.py": {"json.loads"},  # bodies of a limited length
