@@ -32,6 +32,7 @@ class Samples:
     parts: Mapping[str, Tensor]
     timing: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
+
     @classmethod
     def of(cls, rollout: TokenRollout, device: torch.device, version: int) -> Self:
         """``version`` is the number of the newest weights, as ``rollout`` counts them."""
