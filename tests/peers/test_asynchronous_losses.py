@@ -1,8 +1,8 @@
 """Losses of answers that older weights drew: AReaL's decoupled objective and TRL's asynchronous GRPO.
 
 AReaL needs a cluster's worth of packages, so its numbers were recorded: ``ppo_actor_loss_fn`` of its
-``areal/utils/functional`` (commit fbc966d) on the waves of ``test_verl.py``. TRL's loss runs as it is, on a trainer that
-was never set up.
+``areal/utils/functional`` (commit fbc966d) on the waves of ``test_verl.py``. TRL's loss runs as it is, on a trainer
+that was never set up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AREAL: dict[str, tuple[CorrectionConfig, float | None, tuple[float, float]]] = {
 
 @pytest.mark.parametrize("name", AREAL)
 def test_the_decoupled_objective(name):
-    """The clip is around the weights at the start of the update; tokens have their weights over those that drew them."""
+    """The clip is around the weights at the start of the update; tokens have importance weights."""
     correction, dual_clip, expected = AREAL[name]
     weights, _ = importance_weights(OLD, ENGINE, MASK, correction)
     log_probs = NOW.clone().requires_grad_()
