@@ -219,8 +219,8 @@ def read(path: str) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """A line for each setting: means over seeds, and half of the 95 % interval of one seed's reward."""
     names = ("late", "max", "mixed", "wall s", "learner", "sampler", "waiting", "busy")
-    first = f"{'agent':<10} {'objective':<9} {'rate':>7} {'setting':<7} {'threads':>7} {'seeds':>5} {'before':>6} {'after':>6}"
-    lines = [" ".join([first, f"{'+-':>5}", *(f"{name:>7}" for name in names), " per seed"])]
+    first = f"{'agent':<10} {'objective':<9} {'rate':>7} {'setting':<7} {'threads':>7} {'seeds':>5}"
+    lines = [" ".join([first, f"{'before':>6} {'after':>6} {'+-':>5}", *(f"{name:>7}" for name in names), " per seed"])]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[name] for name in SAME), []).append(row)
@@ -228,7 +228,8 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         one = each[0]
         mean = {name: statistics.mean(row[name] for row in each) for name in one if isinstance(one[name], float)}
         lines.append(
-            f"{one['agent']:<10} {one['objective']:<9} {one['learning_rate']:>7g} {one['setting']:<7} {one['threads']:>7} {len(each):>5} "
+            f"{one['agent']:<10} {one['objective']:<9} {one['learning_rate']:>7g} {one['setting']:<7} "
+            f"{one['threads']:>7} {len(each):>5} "
             f"{mean['before']:>6.3f} {mean['after']:>6.3f} {mean['half']:>5.3f} {mean['late']:>7.2f} "
             f"{one['latest']:>7.0f} {mean['mixed']:>7.0%} {mean['wall']:>7.1f} {mean['learner']:>7.1f} "
             f"{mean['sampler']:>7.1f} {mean['waiting']:>7.0%} {mean['busy']:>7.1f}  "
