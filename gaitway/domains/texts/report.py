@@ -31,6 +31,7 @@ GREEDY_SHARE, SAMPLED_SHARE = "greedy share of the optimum", "sampled share of t
 EXAMINATIONS = {EXAMINED: "held-out accuracy [%]", GREEDY_SHARE: "share of the optimum [%]"}
 """Measures of the evaluations during training that reports plot, and their labels."""
 SAMPLED = "sampled accuracy"
+PERPLEXITY = "perplexity"
 RETURN = "rollout/reward/environment"
 PANELS = (
     ("rollout/reward/correctness", "sampled accuracy [%]", 100.0),
@@ -119,6 +120,9 @@ class LanguageReport:
         most = [measure for measure in before.measures if measure.startswith("pass@")]
         if most:
             text += f". {most[-1]} of {start}, lucky guesses included: {_percent(before.measures[most[-1]].value)}"
+        if PERPLEXITY in before.measures and PERPLEXITY in after.measures:
+            had, has = (e.measures[PERPLEXITY].value for e in (before, after))
+            text += f". The perplexity of a plain text went from {had:.1f} to {has:.1f}"
         return f"{text}."
 
     def _beside(self, reached: float, name: str, controls: list[tuple[str, float]]) -> str:

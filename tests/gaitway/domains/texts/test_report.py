@@ -1,5 +1,7 @@
 """Gain that a report attributes to a reward: only what the first run could not do already."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,12 @@ def test_what_a_vote_or_a_beginning_finds_was_only_elicited():
     for part in ("90.0 %", "10.0 %", "more", "20.0 %", "70.0 points", "60.0 %", "<think>", "50.0 points of the gain",
                  "30.0 points are added", "pass@2"):  # fmt: skip
         assert part in text
+
+
+def test_what_it_cost_in_plain_text_is_told():
+    before, after = (replace(evaluation(3), surprise=(math.log(x),) * 4) for x in (20.0, 25.0))
+    (text,) = findings(("sft", {"t": before}), ("grpo", {"t": after}))
+    assert text.endswith("The perplexity of a plain text went from 20.0 to 25.0.")
 
 
 def test_a_control_that_costs_more_is_told_apart():

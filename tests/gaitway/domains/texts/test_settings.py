@@ -11,6 +11,7 @@ from gaitway_tasks.language.rows import RowError
 from gaitway.config.tree import to_tree
 from gaitway.domains.texts import preflight
 from gaitway.domains.texts.preflight import _computing
+from gaitway.domains.texts.recipes import SMOLLM2
 from gaitway.errors import ConfigError
 from gaitway.train_config import resolve
 
@@ -133,3 +134,16 @@ def test_a_file_that_is_no_file_of_rows_is_told_from_a_name(tmp_path, name, kind
     (tmp_path / "rows.txt").write_text("")
     with pytest.raises(ConfigError, match=rf"{name} is {kind}, and no task: .*\.jsonl, .*\.csv or \.parquet"):
         resolve(str(tmp_path / name), agent="sft", options={"model": "tiny"})
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_instructions_begin_with_smollm2_and_have_its_recipe(monkeypatch, able):
+    monkeypatch.setattr("gaitway.domains.texts.settings.has_bfloat16", lambda device: able)
+    precision = "bfloat16" if able else "float32"
+    config = resolve("instructions", agent="grpo")
+    assert (config.language.model, config.language.dtype, config.language.tiny) == (SMOLLM2, precision, None)
+    assert (config.agent.optimizer.learning_rate, config.agent.optimizer.precision) == (1e-4, precision)
+    other = resolve("instructions", agent="grpo", options={"model": MODEL})
+    assert (other.language.model, other.agent.optimizer.learning_rate) == (MODEL, 1e-6)
+    tiny = resolve("instructions", agent="grpo", options={"model": "tiny"})
+    assert tiny.language.tiny is not None and tiny.agent.optimizer.learning_rate == 5e-4
