@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
+from .llama import LONGEST, lean, lean_states
 from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
 from .sequences import hidden_states, token_chunks, without_dropout
 from .token_critic import TokenCritic
@@ -100,6 +101,8 @@ class CausalLMPolicy(nn.Module):
         parts = split(tokens, lengths, mask) if self._shares else None
 
         def states_of(model: nn.Module) -> Tensor:
+            if self._shares and width <= LONGEST and lean(model):
+                return lean_states(model, tokens, lengths, parts)
             if parts is not None:
                 return suffix_states(model, tokens, parts)
             return self.hidden(tokens, lengths) if model is self.model else hidden_states(model, tokens, lengths)

@@ -1,0 +1,154 @@
+"""Lean forward and backward passes of Llama's family on CPUs, for learning.
+
+The layers are those of Llama (Touvron et al. 2023) as transformers names them. Products in bfloat16 are so fast on CPUs
+that have them that what lies between decides: few operations, no padding, and little kept for the backward pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from .packed_attention import attention, heads_of, pack
+from .prefixes import Split
+
+FAMILY = ("llama", "mistral", "qwen2")
+ROPES = ("default", "linear", "llama3", "yarn")
+"""Rotary embeddings that do not depend on the length of the text."""
+LONGEST = 1024
+"""Tokens of a sequence up to which all scores of attention are in memory."""
+
+
+def lean(model: nn.Module) -> bool:
+    """True if :func:`lean_states` computes the same as the decoder of ``model``."""
+    net: Any = model
+    config = getattr(net, "config", None)
+    if getattr(config, "model_type", None) not in FAMILY or not hasattr(net, "model"):
+        return False
+    decoder, rope = net.model, getattr(config, "rope_parameters", None) or {}
+    return (
+        next(model.parameters()).device.type == "cpu"
+        and config.hidden_act == "silu"
+        and rope.get("rope_type", "default") in ROPES
+        and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
+        and not (config.model_type == "mistral" and config.sliding_window)
+        and all(type(part) is nn.Linear for layer in decoder.layers for part in _linear(layer))
+    )
+
+
+def _linear(layer: Any) -> list[Any]:
+    own, mlp = layer.self_attn, layer.mlp
+    return [own.q_proj, own.k_proj, own.v_proj, own.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj]
+
+
+def lean_states(model: nn.Module, tokens: Tensor, lengths: Tensor, parts: Split | None) -> Tensor:
+    """Last hidden states (B, S, D) of sequences (B, L), or of the suffixes of their ``parts``; anything in padding.
+
+    Products are in autocast's type where that is on, and the sum over the layers in that of the embeddings.
+    """
+    net: Any = model
+    decoder, config = net.model, net.config
+    low = torch.is_autocast_enabled("cpu")
+    with torch.autocast("cpu", enabled=False):
+        packing = pack(tokens, lengths, parts)
+        states = decoder.embed_tokens(packing.tokens)
+        dtype = torch.get_autocast_dtype("cpu") if low else states.dtype
+        cos, sin = decoder.rotary_emb(states, packing.positions[None])
+        heads = heads_of(
+            packing, config.num_attention_heads, config.num_key_value_heads, cos[0].to(dtype), sin[0].to(dtype)
+        )
+        eps = config.rms_norm_eps
+        for layer in decoder.layers:
+            own, mlp = layer.self_attn, layer.mlp
+            qkv = _joined(states, layer.input_layernorm.weight, eps, dtype, own.q_proj, own.k_proj, own.v_proj)
+            found = attention(qkv, packing, heads)
+            states = _AddLinear.apply(states, found, own.o_proj.weight)
+            gate_up = _joined(states, layer.post_attention_layernorm.weight, eps, dtype, mlp.gate_proj, mlp.up_proj)
+            states = _AddGated.apply(states, gate_up, mlp.down_proj.weight)
+        rows = states[packing.rows.flatten()]
+        states = F.rms_norm(rows, (rows.shape[-1],), decoder.norm.weight, eps)
+        return states.view(*packing.rows.shape, -1)
+
+
+def _joined(states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *linear: nn.Linear) -> Tensor:
+    biases = [part.bias for part in linear if part.bias is not None]
+    found: Tensor = _NormLinear.apply(states, scale, eps, dtype, *(part.weight for part in linear))
+    return found + torch.cat(biases).to(dtype) if biases else found
+
+
+class _NormLinear(torch.autograd.Function):
+    """Linear maps of normalised states (N, D), one beside the other, in a type of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *weights: Tensor) -> Tensor:
+        # x / sqrt(mean x^2 + eps)
+        inverse = (torch.linalg.vector_norm(states, dim=-1, keepdim=True).square() / states.shape[1] + eps).rsqrt()
+        weight = _cat(weights, dtype)
+        ctx.save_for_backward(states, inverse, scale, weight)
+        ctx.rows = [len(part) for part in weights]
+        return F.linear((states * inverse).mul_(scale).to(dtype), weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        states, inverse, scale, weight = ctx.saved_tensors
+        normal = states * inverse
+        weights = (grad.t() @ (normal * scale).to(grad.dtype)).to(scale.dtype).split(ctx.rows)
+        outer = (grad @ weight).to(normal.dtype)
+        scales = torch.linalg.vecdot(outer.t(), normal.t())
+        outer = outer.mul_(scale)
+        mean = torch.linalg.vecdot(outer, normal)[:, None] / normal.shape[1]
+        return outer.sub_(normal.mul_(mean)).mul_(inverse), scales, None, None, *weights
+
+
+class _AddLinear(torch.autograd.Function):
+    """States (N, D) and a linear map of inputs (N, I) in the type of the inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
+        low = weight.to(inputs.dtype)
+        ctx.save_for_backward(inputs, low)
+        ctx.dtype = weight.dtype
+        return states + F.linear(inputs, low)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        inputs, weight = ctx.saved_tensors
+        low = grad.to(inputs.dtype)
+        return grad, low @ weight, (low.t() @ inputs).to(ctx.dtype)
+
+
+class _AddGated(torch.autograd.Function):
+    """States (N, D) and a linear map of silu(gate) * up, from gate and up (N, 2 I)."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, gate_up: Tensor, weight: Tensor) -> Tensor:
+        gate, up = gate_up.chunk(2, -1)
+        low = weight.to(gate_up.dtype)
+        ctx.save_for_backward(gate_up, low)
+        ctx.dtype = weight.dtype
+        return states + F.linear(F.silu(gate).mul_(up), low)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        gate_up, weight = ctx.saved_tensors
+        gate, up = gate_up.chunk(2, -1)
+        low = grad.to(gate_up.dtype)
+        inner, open_ = low @ weight, F.silu(gate)
+        both = torch.empty_like(gate_up)
+        torch.mul(inner, open_, out=both[:, gate.shape[1] :])
+        both[:, : gate.shape[1]] = torch.ops.aten.silu_backward(inner.mul_(up), gate)
+        return grad, both, (low.t() @ open_.mul_(up)).to(ctx.dtype)
+
+
+def _cat(weights: tuple[Tensor, ...], dtype: torch.dtype) -> Tensor:
+    whole = torch.empty(sum(map(len, weights)), weights[0].shape[1], dtype=dtype)
+    for part, weight in zip(whole.split([len(weight) for weight in weights]), weights, strict=True):
+        part.copy_(weight)
+    return whole
