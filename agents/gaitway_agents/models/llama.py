@@ -6,6 +6,7 @@ that have them that what lies between decides: few operations, no padding, and l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 from .packed_attention import attention, heads_of, pack
 from .prefixes import Split
 
-FAMILY = ("llama", "mistral", "qwen2")
+FAMILY = ("llama", "qwen2")
 ROPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that do not depend on the length of the text."""
 LONGEST = 1024
@@ -24,19 +25,17 @@ LONGEST = 1024
 
 
 def lean(model: nn.Module) -> bool:
-    """True if :func:`lean_states` computes the same as the decoder of ``model``."""
+    """True if :func:`lean_states` computes the same as the decoder of ``model``, one that ``can_share``."""
     net: Any = model
-    config = getattr(net, "config", None)
-    if getattr(config, "model_type", None) not in FAMILY or not hasattr(net, "model"):
-        return False
-    decoder, rope = net.model, getattr(config, "rope_parameters", None) or {}
+    config = net.config
+    rope = getattr(config, "rope_parameters", None) or {}
     return (
-        next(model.parameters()).device.type == "cpu"
+        config.model_type in FAMILY
+        and type(model).__name__.endswith("ForCausalLM")
+        and next(model.parameters()).device.type == "cpu"
         and config.hidden_act == "silu"
         and rope.get("rope_type", "default") in ROPES
-        and set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-        and not (config.model_type == "mistral" and config.sliding_window)
-        and all(type(part) is nn.Linear for layer in decoder.layers for part in _linear(layer))
+        and all(type(part) is nn.Linear for layer in net.model.layers for part in _linear(layer))
     )
 
 
@@ -87,22 +86,20 @@ class _NormLinear(torch.autograd.Function):
     def forward(ctx: Any, states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *weights: Tensor) -> Tensor:
         # x / sqrt(mean x^2 + eps)
         inverse = (torch.linalg.vector_norm(states, dim=-1, keepdim=True).square() / states.shape[1] + eps).rsqrt()
-        weight = _cat(weights, dtype)
-        ctx.save_for_backward(states, inverse, scale, weight)
-        ctx.rows = [len(part) for part in weights]
-        return F.linear((states * inverse).mul_(scale).to(dtype), weight)
+        ctx.save_for_backward(states, inverse, scale, *weights)
+        return F.linear((states * inverse).mul_(scale).to(dtype), _beside(weights, dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        states, inverse, scale, weight = ctx.saved_tensors
+        states, inverse, scale, *weights = ctx.saved_tensors
         normal = states * inverse
-        weights = (grad.t() @ (normal * scale).to(grad.dtype)).to(scale.dtype).split(ctx.rows)
-        outer = (grad @ weight).to(normal.dtype)
-        scales = torch.linalg.vecdot(outer.t(), normal.t())
+        slopes = (grad.t() @ (normal * scale).to(grad.dtype)).to(weights[0].dtype).split(list(map(len, weights)))
+        outer = (grad @ _beside(weights, grad.dtype)).to(normal.dtype)
+        scales = (outer * normal).sum(0)
         outer = outer.mul_(scale)
         mean = torch.linalg.vecdot(outer, normal)[:, None] / normal.shape[1]
-        return outer.sub_(normal.mul_(mean)).mul_(inverse), scales, None, None, *weights
+        return outer.sub_(normal.mul_(mean)).mul_(inverse), scales, None, None, *slopes
 
 
 class _AddLinear(torch.autograd.Function):
@@ -110,17 +107,15 @@ class _AddLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, inputs: Tensor, weight: Tensor) -> Tensor:
-        low = weight.to(inputs.dtype)
-        ctx.save_for_backward(inputs, low)
-        ctx.dtype = weight.dtype
-        return states + F.linear(inputs, low)
+        ctx.save_for_backward(inputs, weight)
+        return states + F.linear(inputs, weight.to(inputs.dtype))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         inputs, weight = ctx.saved_tensors
         low = grad.to(inputs.dtype)
-        return grad, low @ weight, (low.t() @ inputs).to(ctx.dtype)
+        return grad, low @ weight.to(low.dtype), (low.t() @ inputs).to(weight.dtype)
 
 
 class _AddGated(torch.autograd.Function):
@@ -129,10 +124,8 @@ class _AddGated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, states: Tensor, gate_up: Tensor, weight: Tensor) -> Tensor:
         gate, up = gate_up.chunk(2, -1)
-        low = weight.to(gate_up.dtype)
-        ctx.save_for_backward(gate_up, low)
-        ctx.dtype = weight.dtype
-        return states + F.linear(F.silu(gate).mul_(up), low)
+        ctx.save_for_backward(gate_up, weight)
+        return states + F.linear(F.silu(gate).mul_(up), weight.to(gate_up.dtype))
 
     @staticmethod
     @once_differentiable
@@ -140,15 +133,16 @@ class _AddGated(torch.autograd.Function):
         gate_up, weight = ctx.saved_tensors
         gate, up = gate_up.chunk(2, -1)
         low = grad.to(gate_up.dtype)
-        inner, open_ = low @ weight, F.silu(gate)
+        inner, open_ = low @ weight.to(low.dtype), F.silu(gate)
         both = torch.empty_like(gate_up)
         torch.mul(inner, open_, out=both[:, gate.shape[1] :])
         both[:, : gate.shape[1]] = torch.ops.aten.silu_backward(inner.mul_(up), gate)
-        return grad, both, (low.t() @ open_.mul_(up)).to(ctx.dtype)
+        return grad, both, (low.t() @ open_.mul_(up)).to(weight.dtype)
 
 
-def _cat(weights: tuple[Tensor, ...], dtype: torch.dtype) -> Tensor:
+def _beside(weights: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+    """Weights of maps of the same inputs as those of one map; a copy that is made anew wherever it is needed."""
     whole = torch.empty(sum(map(len, weights)), weights[0].shape[1], dtype=dtype)
-    for part, weight in zip(whole.split([len(weight) for weight in weights]), weights, strict=True):
+    for part, weight in zip(whole.split(list(map(len, weights))), weights, strict=True):
         part.copy_(weight)
     return whole

@@ -42,8 +42,8 @@ class _TokenLogProbs(torch.autograd.Function):
         likeliest: bool,
         learning: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        low, inputs = weight.to(dtype), states.to(dtype)
-        logits = F.linear(inputs, low)
+        inputs = states.to(dtype)
+        logits = F.linear(inputs, weight.to(dtype))
         wide = torch.promote_types(dtype, torch.float32)
         found, spread, best = torch.zeros(3, len(states), dtype=wide)
         rows = max(1, BLOCK // len(weight))
@@ -62,8 +62,8 @@ class _TokenLogProbs(torch.autograd.Function):
                 if learning:
                     logits[part] = chances
         if learning:
-            ctx.save_for_backward(inputs, low, targets, logits)
-            ctx.types, ctx.temperature = (states.dtype, weight.dtype), temperature
+            ctx.save_for_backward(inputs, weight, targets, logits)
+            ctx.dtype, ctx.temperature = states.dtype, temperature
         ctx.mark_non_differentiable(spread, best)
         return found, spread, best
 
@@ -74,5 +74,5 @@ class _TokenLogProbs(torch.autograd.Function):
         # d log p / dz = (1 at the target - p) / T
         scale = (grad / ctx.temperature)[:, None].to(chances.dtype)
         outer = chances.mul_(-scale).scatter_add_(1, targets[:, None], scale)
-        own, its = ctx.types
-        return (outer @ weight).to(own), (outer.t() @ inputs).to(its), *[None] * 6
+        own = (outer @ weight.to(outer.dtype)).to(ctx.dtype)
+        return own, (outer.t() @ inputs).to(weight.dtype), *[None] * 6
