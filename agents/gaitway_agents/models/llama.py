@@ -142,7 +142,7 @@ class _AddGated(torch.autograd.Function):
 
 def _beside(weights: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
     """Weights of maps of the same inputs as those of one map; a copy that is made anew wherever it is needed."""
-    whole = torch.empty(sum(map(len, weights)), weights[0].shape[1], dtype=dtype)
+    whole = weights[0].new_empty(sum(map(len, weights)), weights[0].shape[1], dtype=dtype)
     for part, weight in zip(whole.split(list(map(len, weights))), weights, strict=True):
         part.copy_(weight)
     return whole

@@ -45,7 +45,7 @@ class _TokenLogProbs(torch.autograd.Function):
         inputs = states.to(dtype)
         logits = F.linear(inputs, weight.to(dtype))
         wide = torch.promote_types(dtype, torch.float32)
-        found, spread, best = torch.zeros(3, len(states), dtype=wide)
+        found, spread, best = states.new_zeros(3, len(states), dtype=wide)
         rows = max(1, BLOCK // len(weight))
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
