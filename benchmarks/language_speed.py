@@ -31,8 +31,8 @@ from typing import Any
 
 PROMPTS, GROUP = 16, 8
 WORDS = ["".join(random.Random(i).choices("abcdefghijklmnopqrstuvwxyz", k=6)) for i in range(300)]
-THINGS = "river lamp train garden violin storm ladder bridge candle market compass orchard mirror tunnel kite".split()
-KINDS = ("one short sentence", "a line of a poem", "a title for a story", "a question to a friend", "two short sentences")
+THINGS = ("river", "lamp", "train", "garden", "violin", "storm", "ladder", "bridge", "candle", "market", "kite")
+KINDS = ("one short sentence", "a line of a poem", "a title for a story", "a question to a friend", "two sentences")
 VARIANTS = ("trl bfloat16", "gaitway bfloat16", "trl", "gaitway")
 
 

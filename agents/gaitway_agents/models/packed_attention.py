@@ -11,12 +11,15 @@ from torch.autograd.function import once_differentiable
 
 from .prefixes import Split
 
+UNEVEN = 2
+"""Places for sequences, to every sequence, up to which those with the same prefix make one block."""
+
 
 @dataclass(frozen=True)
 class Packing:
-    """N tokens in one line: those of U prefixes, then those of the sequences, or suffixes, of each prefix.
+    """N tokens in one line: those of U prefixes, then those of the sequences or, after a prefix, of their suffixes.
 
-    Padded, prefixes have shape (U, P) and suffixes (U, K, S): at most K sequences have the same prefix.
+    Padded, prefixes have shape (U, P) and suffixes (V, K, S): V blocks of at most K with the same prefix.
     """
 
     tokens: Tensor
@@ -26,7 +29,9 @@ class Packing:
     prefix: Tensor
     """Place in line of each token of padded prefixes, shape (U, P); any place in their padding."""
     suffix: Tensor
-    """The same of padded suffixes, shape (U, K, S)."""
+    """The same of padded suffixes, shape (V, K, S)."""
+    owners: Tensor | None
+    """Prefix of each block, shape (V,); None where the blocks are one for each prefix, in order."""
     of_prefix: Tensor
     """Places in padded prefixes, flattened, of the first tokens in line."""
     of_suffix: Tensor
@@ -51,16 +56,19 @@ def pack(tokens: Tensor, lengths: Tensor, parts: Split | None) -> Packing:
         ends = torch.zeros(len(prefixes), dtype=torch.long, device=device).scatter(0, owners, parts.starts)
         read = torch.arange(prefixes.shape[1], device=device) < ends[:, None]
         tokens = tokens.gather(1, columns)
-    # The k-th sequence of each prefix.
+    # The k-th sequence of each prefix; or a block for each, where prefixes with many would pad those with few.
     order = owners.argsort(stable=True)
     counts = owners.bincount(minlength=len(prefixes))
+    most, alone = int(counts.max()), torch.arange(count, device=device)
     slots = torch.empty_like(owners)
-    slots[order] = torch.arange(count, device=device) - (counts.cumsum(0) - counts)[owners[order]]
-    shape = (len(prefixes), int(counts.max()), seen.shape[1])
+    slots[order] = alone - (counts.cumsum(0) - counts)[owners[order]]
+    uneven = most * len(prefixes) > UNEVEN * count
+    blocks, slots = (alone, torch.zeros_like(slots)) if uneven else (owners, slots)
+    shape = (count, 1, seen.shape[1]) if uneven else (len(prefixes), most, seen.shape[1])
     there = torch.zeros(shape, dtype=torch.bool, device=device)
-    there[owners, slots] = seen
+    there[blocks, slots] = seen
     values = torch.zeros((2, *shape), dtype=torch.long, device=device)
-    values[0, owners, slots], values[1, owners, slots] = tokens, columns
+    values[0, blocks, slots], values[1, blocks, slots] = tokens, columns
     first = int(read.sum())
     suffix = (there.flatten().cumsum(0) - 1).clamp(min=0).view(shape) + first
     at = torch.arange(prefixes.shape[1], device=device).expand_as(prefixes)
@@ -69,10 +77,11 @@ def pack(tokens: Tensor, lengths: Tensor, parts: Split | None) -> Packing:
         positions=torch.cat((at[read], values[1][there])),
         prefix=(read.flatten().cumsum(0) - 1).clamp(min=0).view(read.shape),
         suffix=suffix,
+        owners=owners if uneven else None,
         of_prefix=read.flatten().nonzero()[:, 0],
         of_suffix=there.flatten().nonzero()[:, 0],
         read=read,
-        rows=suffix[owners, slots],
+        rows=suffix[blocks, slots],
     )
 
 
@@ -88,7 +97,7 @@ class Heads:
     sin: Tensor
     """The same, with the sign of the half that it is multiplied with."""
     bias: tuple[Tensor, Tensor]
-    """-inf where prefixes and suffixes must not look, shapes (1, G P, P) and (U KV K, G S, P + S); G = queries / keys."""
+    """-inf where prefixes (1, G P, P) and suffixes (V KV K, G S, P + S) must not look, for G queries of each key."""
 
     @property
     def scale(self) -> float:
@@ -102,7 +111,7 @@ class Heads:
 
 def heads_of(packing: Packing, queries: int, keys: int, cos: Tensor, sin: Tensor) -> Heads:
     """``cos`` and ``sin``, shape (N, size), decide the type of everything."""
-    (_, width), (prefixes, most, suffix) = packing.prefix.shape, packing.suffix.shape
+    (_, width), (blocks, most, suffix) = packing.prefix.shape, packing.suffix.shape
     group, size = queries // keys, cos.shape[1]
     sign = torch.ones(size, dtype=sin.dtype, device=sin.device)
     sign[: size // 2] = -1.0
@@ -112,7 +121,8 @@ def heads_of(packing: Packing, queries: int, keys: int, cos: Tensor, sin: Tensor
 
     before = torch.ones(width, width, dtype=torch.bool, device=cos.device).tril()
     after = torch.ones(suffix, suffix, dtype=torch.bool, device=cos.device).tril()
-    both = torch.cat((packing.read[:, None].expand(-1, suffix, -1), after.expand(prefixes, -1, -1)), 2)
+    read = packing.read if packing.owners is None else packing.read[packing.owners]
+    both = torch.cat((read[:, None].expand(-1, suffix, -1), after.expand(blocks, -1, -1)), 2)
     wide = masked(both)[:, None, None, None].expand(-1, keys, most, group, -1, -1)
     bias = masked(before).repeat(group, 1)[None], wide.reshape(-1, group * suffix, width + suffix)
     return Heads(queries, keys, size, cos[:, None], (sin * sign)[:, None], bias)
@@ -151,23 +161,25 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
         packing, heads = ctx.packing, ctx.heads
         turned, chances, *kept = ctx.saved_tensors
-        (prefixes, width), (_, most, length) = packing.prefix.shape, packing.suffix.shape
+        (prefixes, width), (blocks, most, length) = packing.prefix.shape, packing.suffix.shape
         prefix = _padded(turned, packing.prefix, heads)
         first = len(packing.of_prefix)
         found = []
         queries, keys, values = _suffix(turned, packing, heads, prefix)
         outer = _spread(grad[first:], packing.suffix.shape, packing.of_suffix, heads)
         dq, dk, dv = _backward(queries, keys, values, chances, outer, heads.scale)
-        shape = (prefixes, heads.keys, most, width + length, heads.size)
+        shape = (blocks, heads.keys, most, width + length, heads.size)
         (pk, dk), (pv, dv) = (part.view(shape).split((width, length), 3) for part in (dk, dv))
-        parts = dq.view(prefixes, heads.keys, most, -1, length, heads.size), dk, dv
+        parts = dq.view(blocks, heads.keys, most, -1, length, heads.size), dk, dv
         found.append(_joined(parts, (0, 2, 4, 1, 3, 5), (0, 2, 3, 1, 4), packing.of_suffix, heads))
         if width:
             outer = _spread(grad[:first], packing.prefix.shape, packing.of_prefix, heads)
             dq, dk, dv = _backward(
                 prefix[0], prefix[1].flatten(0, 1), prefix[2].flatten(0, 1), kept[0], outer, heads.scale
             )
-            dk, dv = (a.view(prefixes, heads.keys, width, -1) + b.sum(2) for a, b in ((dk, pk), (dv, pv)))
+            own = torch.arange(prefixes, device=grad.device) if packing.owners is None else packing.owners
+            dk, dv = (a.view(prefixes, heads.keys, width, -1) for a in (dk, dv))
+            dk, dv = dk.index_add_(0, own, pk.sum(2)), dv.index_add_(0, own, pv.sum(2))
             parts = dq.view(prefixes, heads.keys, -1, width, heads.size), dk, dv
             found.insert(0, _joined(parts, (0, 3, 1, 2, 4), (0, 2, 1, 3), packing.of_prefix, heads))
         whole = torch.cat(found)
@@ -190,14 +202,15 @@ def _padded(turned: Tensor, places: Tensor, heads: Heads) -> tuple[Tensor, Tenso
 def _suffix(
     turned: Tensor, packing: Packing, heads: Heads, prefix: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries (U KV K, G S, size), and keys and values (U KV K, P + S, size) with those of the prefix."""
-    prefixes, most, length = packing.suffix.shape
-    found = turned[packing.suffix.flatten()].view(prefixes, most, length, -1, heads.size)
+    """Queries (V KV K, G S, size), and keys and values (V KV K, P + S, size) with those of the prefix."""
+    blocks, most, length = packing.suffix.shape
+    found = turned[packing.suffix.flatten()].view(blocks, most, length, -1, heads.size)
     queries, keys, values = found.split((heads.queries, heads.keys, heads.keys), 3)
-    queries = queries.view(prefixes, most, length, heads.keys, -1, heads.size).permute(0, 3, 1, 4, 2, 5)
-    queries = queries.reshape(prefixes * heads.keys * most, -1, heads.size)
+    queries = queries.view(blocks, most, length, heads.keys, -1, heads.size).permute(0, 3, 1, 4, 2, 5)
+    queries = queries.reshape(blocks * heads.keys * most, -1, heads.size)
 
     def whole(own: Tensor, shared: Tensor) -> Tensor:
+        shared = shared if packing.owners is None else shared[packing.owners]
         both = shared[:, :, None].expand(-1, -1, most, -1, -1), own.permute(0, 3, 1, 2, 4)
         return torch.cat(both, 3).flatten(0, 2)
 

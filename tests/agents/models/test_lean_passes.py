@@ -6,6 +6,8 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.models import causal_lm, llama
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.llama import lean
+from gaitway_agents.models.packed_attention import pack
+from gaitway_agents.models.prefixes import split
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 KINDS = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}
@@ -21,12 +23,12 @@ def model_of(kind, dtype=torch.float64):
     return made.to(dtype)
 
 
-def answers(counts=(4, 1, 3), longest=9, begin=True):
-    """Answers to prompts of 5, 6, ... tokens, of all lengths, in any order; ``begin``: prompts are not learnt."""
+def answers(counts=(4, 1, 3), longest=6, begin=True):
+    """Answers to prompts of 20, 21, ... tokens, of all lengths, in any order; ``begin``: prompts are not learnt."""
     generator = torch.Generator().manual_seed(1)
     rows = []
     for i, count in enumerate(counts):
-        prompt = torch.randint(50, (5 + i,), generator=generator)
+        prompt = torch.randint(50, (20 + i,), generator=generator)
         sizes = torch.randint(1, longest, (count,), generator=generator).tolist()
         rows += [(len(prompt), torch.cat((prompt, torch.randint(50, (n,), generator=generator)))) for n in sizes]
     rows = [rows[i] for i in torch.randperm(len(rows), generator=generator)]
@@ -52,10 +54,17 @@ def evaluated(model, batch, monkeypatch, *, longest):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("begin", [True, False])
-def test_equal_transformers(kind, begin, monkeypatch):
-    model, batch = model_of(kind), answers(begin=begin)
+@pytest.mark.parametrize(
+    ("counts", "begin", "blocks"),
+    [((4, 1, 3), True, (3, 4)), ((8, 1, 1, 1), True, (11, 1)), ((1, 1), True, None), ((4, 1, 3), False, None)],
+)
+def test_equal_transformers(kind, counts, begin, blocks, monkeypatch):
+    """With blocks of answers, answers one by one where groups are uneven, and prompts that are not shared."""
+    model, batch = model_of(kind), answers(counts, begin=begin)
     assert lean(model)
+    lengths = batch.observations["lengths"]
+    parts = split(batch.actions, lengths, batch.mask)
+    assert blocks == (None if parts is None else pack(batch.actions, lengths, parts).suffix.shape[:2])
     ours = evaluated(model, batch, monkeypatch, longest=llama.LONGEST)
     theirs = evaluated(model, batch, monkeypatch, longest=0)
     assert theirs[0].abs().sum() > 10.0 and theirs[3].abs().max() > 0.1
