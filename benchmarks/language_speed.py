@@ -1,6 +1,6 @@
 """GRPO's cost beside TRL's: the same model, prompts, batch, lengths and reward, in processes that take turns.
 
-    python benchmarks/language_speed.py [--model FOLDER] [--repeats 3]
+    python benchmarks/language_speed.py [--model FOLDER] [--prompts 16] [--repeats 3]
 
 Without a folder, a model of 1.1 million parameters (hidden size 128, four layers) with random weights continues 16
 prompts of 15 words eight times each, by 32 tokens at most. With one, such as of SmolLM2-135M-Instruct, that model
@@ -25,11 +25,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-PROMPTS, GROUP = 16, 8
+GROUP = 8
 WORDS = ["".join(random.Random(i).choices("abcdefghijklmnopqrstuvwxyz", k=6)) for i in range(300)]
 THINGS = ("river", "lamp", "train", "garden", "violin", "storm", "ladder", "bridge", "candle", "market", "kite")
 KINDS = ("one short sentence", "a line of a poem", "a title for a story", "a question to a friend", "two sentences")
@@ -45,25 +45,27 @@ class Case:
     steps: int
     warm: int
     """First steps that do not count."""
-    passes: int
-    """Backward passes of TRL's step, by gradient accumulation."""
+    rows: int | None
+    """Answers in each of TRL's backward passes, by gradient accumulation; None is all."""
     chunk_size: int
-    """Tokens of ours."""
+    """Tokens in each of ours."""
+    prompts: int = 16
 
 
-TINY = Case(longest=32, steps=10, warm=2, passes=1, chunk_size=1536)
-REAL = Case(longest=48, steps=1, warm=0, passes=8, chunk_size=2048)
+TINY = Case(longest=32, steps=10, warm=2, rows=None, chunk_size=1536)
+REAL = Case(longest=48, steps=1, warm=0, rows=16, chunk_size=2048)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--model", help="folder of a causal language model in Hugging Face's form")
+    parser.add_argument("--prompts", type=int, default=16, help="prompts of a step; an even number")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--only", choices=VARIANTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        return one(options.only, options.model)
+        return one(options.only, options.model, options.prompts)
     from gaitway.runs.provenance import machine
 
     print(f"{machine()['processor']}, {machine()['cores']} cores, load {os.getloadavg()[0]:.1f}")
@@ -71,14 +73,14 @@ def main() -> None:
     for _ in range(options.repeats):
         for variant in options.variants:
             environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-            command = [sys.executable, __file__, "--only", variant]
+            command = [sys.executable, __file__, "--only", variant, "--prompts", str(options.prompts)]
             command += ["--model", options.model] if options.model else []
             done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
             found[variant].append(json.loads(done.stdout.splitlines()[-1]))
             print(variant, found[variant][-1], flush=True)
     for variant, runs in found.items():
         seconds, memory = middle(runs, "seconds"), middle(runs, "memory")
-        line = f"{variant:18} {PROMPTS * GROUP / seconds:6.2f} sequences per CPU second; peak {memory:.0f} MB"
+        line = f"{variant:18} {options.prompts * GROUP / seconds:6.2f} sequences per CPU second; peak {memory:.0f} MB"
         for other in ("trl", "trl bfloat16"):
             if theirs := found.get(other):
                 ratios = [a["seconds"] / b["seconds"] for a, b in zip(theirs, runs, strict=True)]
@@ -92,12 +94,12 @@ def middle(runs: list[dict[str, float]], name: str) -> float:
     return statistics.median(run[name] for run in runs)
 
 
-def one(variant: str, folder: str | None) -> None:
+def one(variant: str, folder: str | None, prompts: int) -> None:
     import torch
 
     torch.set_num_threads(1)
     precision = "bfloat16" if variant.endswith("bfloat16") else "float32"
-    case = REAL if folder else TINY
+    case = replace(REAL if folder else TINY, prompts=prompts)
     steps = (trl if variant.startswith("trl") else ours)(precision, folder, case)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     counted = steps[case.warm :]
@@ -168,7 +170,6 @@ def parts(folder: str | None) -> tuple[Any, Any]:
 
 def ours(precision: str, folder: str | None, case: Case) -> list[dict[str, float]]:
     import functools
-    from dataclasses import replace
 
     import torch
     from gaitway_agents.interfaces import Sampling
@@ -195,7 +196,7 @@ def ours(precision: str, folder: str | None, case: Case) -> list[dict[str, float
         GRPO.optimizer, learning_rate=1e-6 if folder else 1e-4, reference_kl=None, precision=precision,
         chunk_size=case.chunk_size, weight_decay=0.0,
     )  # fmt: skip
-    config = replace(GRPO, prompts_per_step=PROMPTS, group_size=GROUP, optimizer=optimizer)
+    config = replace(GRPO, prompts_per_step=case.prompts, group_size=GROUP, optimizer=optimizer)
     trainer = PolicyGradientTrainer(model, world, config, seed=0)
     torch.manual_seed(0)
     clock = Clock()
@@ -230,14 +231,16 @@ def trl(precision: str, folder: str | None, case: Case) -> list[dict[str, float]
             found.append(clock.step(now - self.last, tokens=lengths[-1]))
             self.last = now
 
-    rows: list[Any] = list(islice(Prompts(folder is not None).stream("train", 0), PROMPTS * case.steps))
+    rows: list[Any] = list(islice(Prompts(folder is not None).stream("train", 0), case.prompts * case.steps))
     if folder:
         rows = [{"prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
+    answers = case.prompts * GROUP
+    rows_of_pass = case.rows or answers
     with tempfile.TemporaryDirectory() as place:
         settings = GRPOConfig(
-            output_dir=place, per_device_train_batch_size=PROMPTS * GROUP // case.passes,
-            gradient_accumulation_steps=case.passes, num_generations=GROUP, max_completion_length=case.longest,
-            max_steps=case.steps, learning_rate=1e-6 if folder else 1e-4, beta=0.0, num_iterations=1,
+            output_dir=place, per_device_train_batch_size=rows_of_pass,
+            gradient_accumulation_steps=answers // rows_of_pass, num_generations=GROUP,
+            max_completion_length=case.longest, max_steps=case.steps, learning_rate=1e-6 if folder else 1e-4, beta=0.0, num_iterations=1,
             use_cpu=True, bf16=precision == "bfloat16", gradient_checkpointing=False, report_to="none",
             save_strategy="no", disable_tqdm=True, logging_steps=1000,
         )  # fmt: skip
