@@ -240,7 +240,8 @@ def trl(precision: str, folder: str | None, case: Case) -> list[dict[str, float]
         settings = GRPOConfig(
             output_dir=place, per_device_train_batch_size=rows_of_pass,
             gradient_accumulation_steps=answers // rows_of_pass, num_generations=GROUP,
-            max_completion_length=case.longest, max_steps=case.steps, learning_rate=1e-6 if folder else 1e-4, beta=0.0, num_iterations=1,
+            max_completion_length=case.longest, max_steps=case.steps,
+            learning_rate=1e-6 if folder else 1e-4, beta=0.0, num_iterations=1,
             use_cpu=True, bf16=precision == "bfloat16", gradient_checkpointing=False, report_to="none",
             save_strategy="no", disable_tqdm=True, logging_steps=1000,
         )  # fmt: skip
