@@ -74,7 +74,7 @@ def lean_states(model: nn.Module, tokens: Tensor, lengths: Tensor, parts: Split 
 
 
 def _joined(states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *linear: nn.Linear) -> Tensor:
-    biases = [part.bias for part in linear if part.bias is not None]
+    biases: list[Tensor] = [part.bias for part in linear if part.bias is not None]
     found: Tensor = _NormLinear.apply(states, scale, eps, dtype, *(part.weight for part in linear))
     return found + torch.cat(biases).to(dtype) if biases else found
 
@@ -91,7 +91,7 @@ class _NormLinear(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         states, inverse, scale, *weights = ctx.saved_tensors
         normal = states * inverse
         slopes = (grad.t() @ (normal * scale).to(grad.dtype)).to(weights[0].dtype).split(list(map(len, weights)))
@@ -112,7 +112,7 @@ class _AddLinear(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, weight = ctx.saved_tensors
         low = grad.to(inputs.dtype)
         return grad, low @ weight.to(low.dtype), (low.t() @ inputs).to(weight.dtype)
@@ -129,7 +129,7 @@ class _AddGated(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gate_up, weight = ctx.saved_tensors
         gate, up = gate_up.chunk(2, -1)
         low = grad.to(gate_up.dtype)

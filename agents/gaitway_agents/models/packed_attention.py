@@ -158,7 +158,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         packing, heads = ctx.packing, ctx.heads
         turned, chances, *kept = ctx.saved_tensors
         (prefixes, width), (blocks, most, length) = packing.prefix.shape, packing.suffix.shape

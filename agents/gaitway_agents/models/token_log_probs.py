@@ -69,7 +69,7 @@ class _TokenLogProbs(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight, targets, chances = ctx.saved_tensors
         # d log p / dz = (1 at the target - p) / T
         scale = (grad / ctx.temperature)[:, None].to(chances.dtype)
