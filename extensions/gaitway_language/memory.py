@@ -25,7 +25,7 @@ KEPT = 2**27
 """Logits that a CPU keeps for the backward pass, in the type of the products; as there."""
 LEAN = ("llama", "qwen2")
 """Model types that learn in lean passes on a CPU, as in ``gaitway_agents.models.llama``."""
-LONGEST = 1024
+LONGEST = 512
 """Tokens of a sequence up to which they do."""
 SMALLEST = 1024
 """Tokens of a forward pass below which a GPU would wait for its next operation."""

@@ -20,7 +20,7 @@ from .prefixes import Split
 FAMILY = ("llama", "qwen2")
 ROPES = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings that do not depend on the length of the text."""
-LONGEST = 1024
+LONGEST = 512
 """Tokens of a sequence up to which all scores of attention are in memory."""
 
 

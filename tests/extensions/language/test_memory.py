@@ -85,8 +85,8 @@ def test_activations_of_lean_passes_are_those_that_are_kept(folder, tokenizer, l
     assert real < said < real + 1.1 * said / (SIZES.layers + 1)
     assert not found.get("weights in bfloat16")
     small = options(folder, batch_size=1)
-    for settings in ({"on_gpu": True}, {"sequence": 1025}):
-        other = estimate_memory(small, **{"sequence": 48, "chunk_size": 1025, "precision": precision} | settings)
+    for settings in ({"on_gpu": True}, {"sequence": 513}):
+        other = estimate_memory(small, **{"sequence": 48, "chunk_size": 513, "precision": precision} | settings)
         assert bool(other.get("weights in bfloat16")) is low
 
 
