@@ -21,6 +21,12 @@ FOUR_BITS = 0.53
 """Bytes of a weight in four bits, its share of their scales included."""
 LOGITS = {"cpu": 2**24, "cuda": 2**26}
 """Logits that are in memory at a time, as in ``gaitway_agents.models.causal_lm``."""
+KEPT = 2**27
+"""Logits that a CPU keeps for the backward pass, in the type of the products; as there."""
+LEAN = ("llama", "qwen2")
+"""Model types that learn in lean passes on a CPU, as in ``gaitway_agents.models.llama``."""
+LONGEST = 512
+"""Tokens of a sequence up to which they do."""
 SMALLEST = 1024
 """Tokens of a forward pass below which a GPU would wait for its next operation."""
 USABLE = 0.95
@@ -78,15 +84,18 @@ def estimate_memory(
             sent = 4 if options.lora is None else engine_bytes
             kept["weights on their way"] = (options.staleness + 1) * sent * parameters
     tokens, models = max(chunk_size, sequence), 2 if critic else 1
+    activations, lean = _activations(config, options, sequence, low, halved), _lean(config, options, sequence, on_gpu)
     learning = {
-        "activations": models * tokens * _activations(config, options, sequence, low, halved),
+        "activations": tokens * ((models - lean) * activations + lean * _lean_activations(config, sequence, low)),
         # bfloat16, float32 before and after the softmax, and its gradients
         "logits": 16 * min(tokens * config.vocab_size, LOGITS["cuda" if on_gpu else "cpu"]),
     }
+    if not on_gpu:
+        learning["logits"] = max(learning["logits"], (2 if low else 4) * min(tokens * config.vocab_size, KEPT))
     if teacher is not None:
         kept["teacher"], learning["teacher's activations"] = estimate_teacher(teacher, tokens, sequence, low)
     if low and not halved:
-        learning["weights in bfloat16"] = models * 2 * parameters
+        learning["weights in bfloat16"] = (models - lean) * 2 * parameters
     if options.lora is None:
         # That of tied embeddings is summed from both of their uses before it is added to what was there.
         learning["gradient under way"] = (10 if low else 8) * max(sizes)
@@ -225,6 +234,22 @@ def _linear(model: Any) -> dict[str, nn.Linear]:
     """Linear layers but the head, by name."""
     head = model.get_output_embeddings()
     return {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear) and m is not head}
+
+
+def _lean(config: Any, options: LanguageOptions, sequence: int, on_gpu: bool) -> bool:
+    """True if the model, but not a critic, learns in lean passes."""
+    whole = options.lora is None and not options.gradient_checkpointing
+    return whole and not on_gpu and config.model_type in LEAN and sequence <= LONGEST
+
+
+def _lean_activations(config: Any, sequence: int, low: bool) -> int:
+    """Bytes of a token's activations in lean passes, as :func:`_activations` says them of others."""
+    heads, keys = config.num_attention_heads, config.num_key_value_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    # Queries, keys, values and what attention gives; its scores; gate and up: all in the type of the products.
+    kept = (2 * heads + 2 * keys) * size + heads * sequence + 2 * _wide(config)
+    # The states before each half of a layer are in float32.
+    return int((8 * config.hidden_size + (2 if low else 4) * kept) * (config.num_hidden_layers + 1))
 
 
 def _wide(config: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,16 @@ from torch.utils.checkpoint import checkpoint
 
 from ..core.batch import Batch
 from ..core.policy import Evaluation
+from .llama import LONGEST, lean, lean_states
 from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
 from .sequences import hidden_states, token_chunks, without_dropout
 from .token_critic import TokenCritic
+from .token_log_probs import token_log_probs
 
 LOGITS = {"cpu": 2**24, "cuda": 2**26}
 """Logits that are in memory at a time, by kind of device: 64 MiB of them, and 256 MiB."""
+KEPT = 2**27
+"""Logits that are kept for the backward pass, once, on a CPU: 256 MiB in bfloat16, 512 MiB in float32."""
 ENTROPY = ("none", "statistic", "gradient")
 
 
@@ -111,6 +116,8 @@ class CausalLMPolicy(nn.Module):
         parts = split(tokens, lengths, mask) if self._shares else None
 
         def states_of(model: nn.Module) -> Tensor:
+            if self._shares and width <= LONGEST and lean(model):
+                return lean_states(model, tokens, lengths, parts)
             if parts is not None:
                 return suffix_states(model, tokens, parts)
             return self.hidden(tokens, lengths) if model is self.model else hidden_states(model, tokens, lengths)
@@ -131,13 +138,21 @@ class CausalLMPolicy(nn.Module):
 
     def _of(self, states: Tensor, targets: Tensor) -> tuple[Tensor, ...]:
         """Log-probabilities from states (M, D) and targets (M,), a slice of logits at a time."""
-        head = output_layer(self.model)
-        settings = (head, self.temperature, self.entropy, self.likeliest)
-        rows = max(1, LOGITS.get(states.device.type, 2**24) // _vocabulary(self.model))
+        head, most = output_layer(self.model), LOGITS.get(states.device.type, 2**24)
+        once: Callable[..., tuple[Tensor, ...]] = functools.partial(
+            _log_probs, head=head, temperature=self.temperature, entropy=self.entropy, likeliest=self.likeliest
+        )
+        if type(head) is nn.Linear and head.bias is None and self.entropy != "gradient" and states.device.type == "cpu":
+            most, spread = KEPT, self.entropy == "statistic"
+            once = functools.partial(
+                token_log_probs, weight=head.weight, temperature=self.temperature, entropy=spread,
+                likeliest=self.likeliest,
+            )  # fmt: skip
+        rows = max(1, most // _vocabulary(self.model))
         if len(states) <= rows:
-            return _log_probs(states, targets, *settings)
+            return once(states, targets)
         parts = [
-            checkpoint(_log_probs, s, t, *settings, use_reentrant=False)
+            checkpoint(once, s, t, use_reentrant=False)
             for s, t in zip(states.split(rows), targets.split(rows), strict=True)
         ]
         return tuple(torch.cat(values) for values in zip(*parts, strict=True))

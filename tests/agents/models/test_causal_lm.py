@@ -86,7 +86,7 @@ def test_equals_a_plain_forward_pass(attention, temperature):
         found = policy.evaluate(batch_of(*sequences()))
         log_probs, entropy = plain(model, *sequences(), temperature)
     assert log_probs.abs().sum() > 10.0
-    torch.testing.assert_close(found.log_probs, log_probs, atol=1e-6, rtol=0.0)
+    torch.testing.assert_close(found.log_probs, log_probs, atol=2e-6, rtol=0.0)
     torch.testing.assert_close(found.entropy, entropy, atol=2e-6, rtol=0.0)
 
 
@@ -120,7 +120,7 @@ def test_entropy_is_a_statistic_unless_asked():
 
 def largest(build, monkeypatch, limit):
     """The most elements that any tensor saved for the backward pass, or made by the head, has."""
-    monkeypatch.setitem(causal_lm.LOGITS, "cpu", limit)
+    monkeypatch.setattr(causal_lm, "KEPT", limit)
     sizes = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
         build().sum().backward()
@@ -141,8 +141,10 @@ def test_never_holds_all_logits(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["gemma2", "cohere", *sorted({*ARCHITECTURES} - {"qwen2"})])
-def test_other_architectures(name):
+def test_other_architectures(name, monkeypatch):
     import transformers as hf
+
+    monkeypatch.setattr(causal_lm, "LONGEST", 0)  # lean passes are tested by themselves
 
     sizes = {
         "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from gaitway_agents.models import causal_lm
+from gaitway_agents.models import causal_lm, llama
 from gaitway_language import memory
 from gaitway_language.memory import (
     Saving,
@@ -35,7 +35,7 @@ def options(folder, **settings):
     return LanguageOptions(model=str(folder), tiny=None, **settings)
 
 
-def kept(model, rows, length, low):
+def kept(model, rows, length, low, lean=False):
     """Bytes per token that autograd keeps for the backward pass, parameters and their copies left out."""
     model.train()
     found, weights = {}, {p.shape for p in model.parameters()} | {p.T.shape for p in model.parameters() if p.dim() == 2}
@@ -51,25 +51,43 @@ def kept(model, rows, length, low):
         torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
         torch.autocast("cpu", torch.bfloat16, enabled=low),
     ):
-        output = model.model(input_ids=tokens, use_cache=False)
-    assert output.last_hidden_state.requires_grad
+        if lean:
+            states = llama.lean_states(model, tokens, torch.full((rows,), length), None)
+        else:
+            states = model.model(input_ids=tokens, use_cache=False).last_hidden_state
+    assert states.requires_grad
     return sum(size for size, _ in found.values())
 
 
 @pytest.mark.parametrize("low", [False, True])
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_activations_are_those_that_are_kept(folder, tokenizer, low, attention, checkpointing):
+def test_activations_are_those_that_are_kept(folder, tokenizer, low, attention, checkpointing, monkeypatch):
     model = build_model(SIZES, tokenizer, 0, attention=attention)
     if checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     settings = options(folder, attention=attention, gradient_checkpointing=checkpointing, batch_size=1)
     precision = "bfloat16" if low else "float32"
+    monkeypatch.setattr(memory, "LEAN", ())
     said = estimate_memory(settings, sequence=48, chunk_size=40 * 48, precision=precision)["activations"]
     real = kept(model, 40, 48, low)
     layer = said * 2 / (2 * 4 * SIZES.layers) if checkpointing else said / (SIZES.layers + 1)
     # What the backward pass adds in the layer where it is has no hook to be seen by.
     assert real < said < (real + 1.1 * layer if not checkpointing else 12 * real)
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_activations_of_lean_passes_are_those_that_are_kept(folder, tokenizer, low):
+    model = build_model(SIZES, tokenizer, 0)
+    precision = "bfloat16" if low else "float32"
+    found = estimate_memory(options(folder, batch_size=1), sequence=48, chunk_size=40 * 48, precision=precision)
+    said, real = found["activations"], kept(model, 40, 48, low, lean=True)
+    assert real < said < real + 1.1 * said / (SIZES.layers + 1)
+    assert not found.get("weights in bfloat16")
+    small = options(folder, batch_size=1)
+    for settings in ({"on_gpu": True}, {"sequence": 513}):
+        other = estimate_memory(small, **{"sequence": 48, "chunk_size": 513, "precision": precision} | settings)
+        assert bool(other.get("weights in bfloat16")) is low
 
 
 def test_weights_gradients_and_moments(folder, tokenizer):
@@ -87,14 +105,16 @@ def test_learning_and_sampling_take_turns(folder):
     turns = {"activations", "logits", "gradient under way"}, {f"engine's {part}" for part in ("prompts", "logits")}
     assert turns[0] <= set(learning) and not turns[0] & set(sampling)
     assert turns[1] <= set(sampling) and not turns[1] & set(learning)
-    one, two = (estimate_memory(options(folder, batch_size=1), sequence=48, critic=c)["activations"] for c in (0, 1))
+    apart = {"sequence": 48, "on_gpu": True}
+    one, two = (estimate_memory(options(folder, batch_size=1), critic=c, **apart)["activations"] for c in (0, 1))
     assert two == 2 * one  # those of the critic, at the same time
     kept = estimate_memory(options(folder, batch_size=1), sequence=48, samples=False)
     assert "engine's weights" in learning and "engine's weights" not in kept  # there while it is evaluated alone
 
 
 def test_logits_are_counted_as_they_are_cut():
-    assert memory.LOGITS == causal_lm.LOGITS
+    assert (memory.LOGITS, memory.KEPT) == (causal_lm.LOGITS, causal_lm.KEPT)
+    assert (memory.LEAN, memory.LONGEST) == (llama.FAMILY, llama.LONGEST)
 
 
 def test_what_saves_memory(folder, tokenizer):
