@@ -48,6 +48,7 @@ COMMANDS = (
     "compare",
     "evaluate",
     "chat",
+    "serve",
     "report",
     "play",
     "validate",
