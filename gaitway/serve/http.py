@@ -18,7 +18,7 @@ from gaitway_language.engines.serve import is_loopback
 
 from .messages import read_training_request
 from .service import Service
-from .work import Busy, Job, Unknown
+from .work import Busy, Ended, Job, Unknown
 
 KEY = "GAITWAY_SERVE_KEY"
 """Environment variable with the secret that clients send as their API key."""
@@ -58,6 +58,7 @@ class ServiceServer(ThreadingHTTPServer):
     """``service`` at ``address``, (host, port); port 0 takes a free one, ``server_port`` says which."""
 
     daemon_threads = True
+    request_queue_size = 256  # a client opens many connections at once; those beyond wait a second to try again
 
     def __init__(self, service: Service, address: tuple[str, int]):
         self.key = key_for(address[0])
@@ -189,6 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
             found = self._called(routes, path)
         except Unknown as error:
             found = _Status(404, {"error": str(error)})
+        except Ended as error:
+            found = _Status(410, {"error": str(error)})
         except Busy as error:
             found = _Status(429, {"error": str(error)})
         except ValueError as error:

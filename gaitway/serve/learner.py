@@ -192,8 +192,8 @@ def model_of(base: BaseModel, adapters: Adapters, folder: Path | None) -> nn.Mod
 
 def _cut(values: Tensor, shape: tuple[int, ...]) -> Array:
     """The part of a datum's padded values, (L,) or (L, K), that has the ``shape`` of its targets."""
-    part = values[: shape[0]]
-    return np.asarray(part[:, : shape[1]] if len(shape) == 2 else part).reshape(shape)
+    wide = values[: shape[0]].reshape(shape[0], -1)
+    return np.asarray(wide[:, : shape[1]] if len(shape) == 2 else wide[:, 0])
 
 
 def _load_adapters(model: nn.Module, folder: Path) -> None:

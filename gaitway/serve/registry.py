@@ -13,7 +13,7 @@ from gaitway_files.errors import UserError
 from .base import Adapters
 from .checkpoints import Checkpoints, Place
 from .learner import Learner
-from .work import Unknown, Work
+from .work import Ended, Unknown, Work
 
 SILENT = 120.0
 """Silence of a session [s] after which its models make room for others; a client says something every 10 s."""
@@ -89,9 +89,10 @@ class Registry:
         """The session, which was heard of now."""
         with self._lock:
             session = self._sessions.get(name)
-            if session is None or session.finished:
-                why = "has ended" if session else "is not known: the server was started anew"
-                raise Unknown(f"session {name} {why}; make a new ServiceClient")
+            if session is None:
+                raise Unknown(f"session {name} is not known: the server was started anew; make a new ServiceClient")
+            if session.finished:
+                raise Ended(f"session {name} has ended; make a new ServiceClient")
             session.heard = time.monotonic()
             return session
 
@@ -113,13 +114,14 @@ class Registry:
             if name in self._clients:
                 return self._clients[name]
             while len(self._clients) >= self.most_models:
-                silent = [client for client in self._clients.values() if self._silence(client) > SILENT]
+                before = time.monotonic() - SILENT
+                silent = [client for client in self._clients.values() if self._heard(client) < before]
                 if not silent:
                     raise UserError(
                         f"this server trains {self.most_models} models at a time, and all are in use: close a "
                         "ServiceClient, or start the server with a larger --max-models"
                     )
-                self._give_up(max(silent, key=self._silence))
+                self._give_up(min(silent, key=self._heard))
             self._clients[name] = Client(name, session)
             self.work.open_line(name, 0)
             return self._clients[name]
@@ -162,8 +164,8 @@ class Registry:
             entry.clones += 1
             return entry.clones
 
-    def _silence(self, client: Client) -> float:
-        return time.monotonic() - self._sessions[client.session].heard
+    def _heard(self, client: Client) -> float:
+        return self._sessions[client.session].heard
 
     def _empty(self, session: str) -> None:
         for client in [client for client in self._clients.values() if client.session == session]:

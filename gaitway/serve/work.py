@@ -35,6 +35,10 @@ class Unknown(UserError):
     """No such session, model, sampler or request: the server may have been started anew."""
 
 
+class Ended(UserError):
+    """A session that its client has ended."""
+
+
 @dataclass(eq=False)
 class Job:
     """One request. ``act`` carries it out; jobs with an equal ``together`` are passed to one ``act`` as a batch."""
