@@ -143,7 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         kind, content = self.headers.get_content_type(), self._content()
         if kind != PROTOBUF or self.headers["Content-Encoding"]:
             raise UserError(f"forward_backward of the type {kind}: {PROTOBUF} is needed, not compressed")
-        return self.server.service.training.forward_backward(read_training_request(content), len(content))
+        request = read_training_request(content)
+        size = sum(d.tokens.nbytes + sum(t.nbytes for t in d.inputs.values()) for d in request.data)
+        return self.server.service.training.forward_backward(request, max(size, len(content)))
 
     def _retrieve(self) -> Any:
         name = self._json().get("request_id")

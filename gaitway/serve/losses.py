@@ -29,6 +29,8 @@ CLIP = {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}
 NO_DEFAULT = math.nan
 MOST_TARGETS = 256
 """Most targets of one token."""
+MOST_CELLS = 2**25
+"""Most numbers of a tensor with the targets of all data, padding included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,12 @@ def batch_of(
     targets = [datum.inputs[TARGETS] for datum in data]
     width = max(len(datum.tokens) for datum in data)
     wide = max((t.shape[1] for t in targets if t.ndim == 2), default=0)
+
+    if len(data) * width * max(wide, 1) > MOST_CELLS:
+        raise UserError(
+            f"{len(data)} data, padded to {width} tokens with {max(wide, 1)} targets each, are more than {MOST_CELLS} "
+            "targets: send fewer at once, or data of similar length"
+        )
 
     def stacked(arrays: Sequence[Array], dtype: torch.dtype, deep: bool = True) -> Tensor:
         shape = (len(data), width, wide) if wide and deep else (len(data), width)

@@ -21,7 +21,7 @@ TYPES: dict[int, np.dtype[np.generic]] = {1: np.dtype("<f4"), 2: np.dtype("<i8")
 """Types of a tensor by their number in ``DType``."""
 FLOAT32 = 1
 MOST_CELLS = 2**24
-"""Most cells of one tensor of a datum: 32 thousand tokens with 512 targets each."""
+"""Most numbers in the tensors of a request, those that a sparse one leaves out included."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,16 @@ def read_training_request(message: bytes) -> TrainingRequest:
     """``ForwardBackwardRequest``. Raises UserError for one that is malformed, or has anything but text."""
     found = TrainingRequest()
     older: dict[str, float | str] = {}
+    room = MOST_CELLS
     for number, value in wire.fields(message):
         if number == 1:
             found.model = wire.text(value)
         elif number == 2:
             found.seq = wire.whole(value)
         elif number == 3:
-            found.data.append(_datum(wire.raw(value), len(found.data)))
+            datum = _datum(wire.raw(value), len(found.data), room)
+            room -= len(datum.tokens) + sum(tensor.size for tensor in datum.inputs.values())
+            found.data.append(datum)
         elif number == 4:
             found.loss = wire.text(value)
         elif number == 5:
@@ -79,7 +82,8 @@ def _entry(value: wire.Value) -> tuple[str, wire.Value]:
     return wire.text(parts.get(1, memoryview(b""))), parts.get(2, memoryview(bytes(8)))
 
 
-def _datum(message: memoryview, row: int) -> Datum:
+def _datum(message: memoryview, row: int, room: int) -> Datum:
+    """A datum, whose sparse tensors have at most ``room`` cells each."""
     parts: list[Array] = []
     inputs: dict[str, Array] = {}
     for number, value in wire.fields(message):
@@ -91,11 +95,11 @@ def _datum(message: memoryview, row: int) -> Datum:
                 parts.append(_array(tokens, TYPES[3], f"datum {row}, model_input").astype(np.int64))
         elif number == 2:
             name, entry = _entry(value)
-            inputs[name] = _tensor(wire.raw(entry), f"datum {row}, {name}")
+            inputs[name] = _tensor(wire.raw(entry), f"datum {row}, {name}", room)
     return Datum(np.concatenate(parts) if parts else np.empty(0, np.int64), inputs)
 
 
-def _tensor(message: memoryview, what: str) -> Array:
+def _tensor(message: memoryview, what: str, room: int) -> Array:
     """A tensor in its shape; without one, as a list. A sparse one is filled with zeros."""
     kind, shape = TYPES[FLOAT32], list[int]()
     dense, sparse = memoryview(b""), None
@@ -116,8 +120,10 @@ def _tensor(message: memoryview, what: str) -> Array:
         if int(np.prod(shape, dtype=object)) != len(array):
             raise UserError(f"{what}: shape {shape} does not fit {len(array)} numbers")
         return array.reshape(shape)
-    if len(shape) != 2 or shape[0] * shape[1] > MOST_CELLS:
-        raise UserError(f"{what}: a sparse tensor of shape {shape}; two dimensions and {MOST_CELLS} cells are the most")
+    if len(shape) != 2 or shape[0] * shape[1] > room:
+        raise UserError(
+            f"{what}: a sparse tensor of shape {shape}; two dimensions and {MOST_CELLS} cells in a request are possible"
+        )
     values, columns = _array(sparse.get(1), kind, what), _array(sparse.get(3), TYPES[2], what)
     ends = _array(sparse.get(2), TYPES[2], what).astype(np.int64)
     counts = np.diff(ends)

@@ -24,6 +24,8 @@ from .messages import Array, Likeliest, Sampled, samples_message
 MOST_SAMPLES, MOST_LIKELIEST = 1024, 64
 """Most answers to one prompt, and most of the likeliest tokens of a position."""
 MOST_STOPS = 64
+ROWS, CACHE_BYTES = 256, 2**31
+"""Most sequences that are continued at once, and bytes of their keys and values."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +125,23 @@ def _stops(given: Any, base: BaseModel) -> tuple[tuple[int, ...], tuple[str, ...
 class Sampler:
     """One engine for all: it takes the weights of a checkpoint's folder when a request for it comes."""
 
-    def __init__(self, base: BaseModel, precision: str = "float32", batch_size: int = 256):
+    def __init__(self, base: BaseModel, precision: str = "float32"):
         self.base = base
-        self.engine = TransformersEngine(base.model, dtype=getattr(torch, precision), batch_size=batch_size)
+        self.engine = TransformersEngine(base.model, dtype=getattr(torch, precision))
         self.folder: Path | None = None
+        """Of the weights that the engine has; None: the base model's."""
+        config = base.model.config.get_text_config()
+        heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.token_bytes = config.num_hidden_layers * 2 * heads * size * self.engine.dtype.itemsize
+        """Bytes of a token's keys and values."""
 
     def use(self, folder: Path | None, adapters: Adapters) -> None:
         """Take the weights of a checkpoint; None: the base model's."""
         if folder == self.folder:
             return
         model = self.base.model if folder is None else model_of(self.base, adapters, folder)
+        self.folder = Path()  # should the update fail, the engine has nobody's weights
         self.engine.update(MergedWeights(model))
         self.folder = folder
 
@@ -155,6 +164,8 @@ class Sampler:
             seed=random.getrandbits(62) if first.seed is None else first.seed,
             limits=limits,
         )
+        longest = max(map(len, prompts)) + max(limits)
+        self.engine.batch_size = max(1, min(ROWS, CACHE_BYTES // (longest * self.token_bytes)))
         found = iter(self.engine.generate(prompts, sampling))
         answers = []
         for request in requests:

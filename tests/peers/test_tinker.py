@@ -144,7 +144,7 @@ def test_a_loss_of_the_clients_own_has_the_gradient_of_a_plain_computation(base,
         loss = sum(
             (lp.square() * d.loss_fn_inputs["weights"].to_torch()).sum() for d, lp in zip(batch, log_probs, strict=True)
         )
-        return loss, {"own:sum": float(loss)}
+        return loss, {"own:sum": loss.item()}
 
     metrics = client.forward_backward_custom(data, own).result().metrics
     norm = client.optim_step(types.AdamParams(learning_rate=0.0)).result().metrics["grad_norm"]

@@ -115,6 +115,14 @@ def test_sequences_longer_than_the_model_and_empty_ones_are_refused():
         batch_of([], "ppo", vocabulary=20, positions=6, device=DEVICE)
 
 
+def test_what_padding_would_blow_up_is_refused():
+    long = Datum(np.zeros(2000, int), {"target_tokens": np.zeros((2000, 250), int)})
+    with pytest.raises(UserError, match="68 data, padded to 2000 tokens with 250 targets each"):
+        batch_of(
+            [long, *(67 * data("cross_entropy")[:1])], "cross_entropy", vocabulary=20, positions=None, device=DEVICE
+        )
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "what"),
     [
