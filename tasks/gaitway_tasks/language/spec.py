@@ -19,6 +19,7 @@ from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource, MixedSource
 from .tools import TOOLS
+from .verifiers import VerifiersSource
 
 Source = (
     ArithmeticSource
@@ -31,6 +32,7 @@ Source = (
     | EnvironmentSource
     | GymnasiumSource
     | ReasoningGymSource
+    | VerifiersSource
 )
 """Sources of a task's rows; each is a :class:`Rows`."""
 
@@ -108,6 +110,8 @@ class LanguageTask(Checked):
         """Environment of one new dialogue."""
         if self.environment is not None:
             return self.environment()
+        if isinstance(self.source, VerifiersSource):
+            return self.source.new(self.max_turns)
         if isinstance(self.source, Played):
             return self.source.new()
         return ToolEnv([TOOLS[name] for name in self.tools])
