@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -103,6 +104,13 @@ class VerifiersText:
     def __init__(self, taskset: str, params: str, max_turns: int):
         self.taskset, self.params, self.max_turns = taskset, params, max_turns
         self._dialogue: int | None = None
+        self._left: deque[int] = deque()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VerifiersText, (self.taskset, self.params, self.max_turns)
+
+    def __del__(self) -> None:
+        self.drop()
 
     @property
     def host(self) -> Host:
@@ -110,7 +118,9 @@ class VerifiersText:
 
     def reset(self, row: Row) -> Opening:
         self.drop()
-        said = self.host.ask("reset", task=row["task"], turns=self.max_turns)
+        host = self.host
+        self._left = host.left
+        said = host.ask("reset", task=row["task"], turns=self.max_turns)
         if "messages" not in said:
             raise NotDone(f"{PREFIX}{self.taskset}: task {row['task']} ended before the model could say anything")
         self._dialogue = said["dialogue"]
@@ -128,10 +138,10 @@ class VerifiersText:
         return Turn("\n\n".join(message["content"] for message in said["messages"]))
 
     def drop(self) -> None:
-        """Leave a dialogue that has not ended."""
+        """Leave a dialogue that has not ended: the next request tells so."""
         if self._dialogue is not None:
-            number, self._dialogue = self._dialogue, None
-            self.host.ask("drop", dialogue=number)
+            self._left.append(self._dialogue)
+            self._dialogue = None
 
 
 class Host:
@@ -157,6 +167,8 @@ class Host:
         self._lock = threading.Lock()
         self._waiting: dict[int, Future[dict[str, Any]]] = {}
         self._count = 0
+        self.left: deque[int] = deque()
+        """Dialogues that nobody goes on with. Appended to without a lock, as garbage collection may do."""
         threading.Thread(target=self._read, name="verifiers", daemon=True).start()
         try:
             self.ask("open", taskset=taskset, params=json.loads(params))
@@ -171,7 +183,8 @@ class Host:
         with self._lock:
             self._count += 1
             self._waiting[self._count] = future
-            line = json.dumps({"number": self._count, "do": what, "with": more})
+            left = [self.left.popleft() for _ in range(len(self.left))]
+            line = json.dumps({"number": self._count, "do": what, "with": more, "left": left})
             try:
                 self._process.stdin.write(line + "\n")
                 self._process.stdin.flush()

@@ -128,9 +128,6 @@ class Dialogue:
     async def next(self) -> dict[str, Any]:
         return await self.said.get()
 
-    def drop(self) -> None:
-        self.work.cancel()
-
 
 class Seat:
     """An environment's agent, played by the other process. It stands for ``verifiers.v1.Agent``."""
@@ -276,6 +273,9 @@ class Host:
             work.add_done_callback(running.discard)
 
     async def _answer(self, request: dict[str, Any]) -> None:
+        for number in request["left"]:
+            if (dialogue := self.dialogues.pop(number, None)) is not None:
+                dialogue.work.cancel()
         try:
             found = await getattr(self, f"do_{request['do']}")(**request["with"])
         except Exception as error:
@@ -287,6 +287,9 @@ class Host:
         self.stage = Stage(taskset, params)
         await self.stage.env.start()
         return {}
+
+    async def do_open_dialogues(self) -> dict[str, Any]:
+        return {"dialogues": sorted(self.dialogues)}
 
     async def do_tasks(self, start: int, count: int) -> dict[str, Any]:
         assert self.stage is not None
@@ -302,11 +305,6 @@ class Host:
         player = self.dialogues[dialogue]
         await player.answers.put(answer)
         return await self._said(dialogue, player)
-
-    async def do_drop(self, dialogue: int) -> dict[str, Any]:
-        if (player := self.dialogues.pop(dialogue, None)) is not None:
-            player.drop()
-        return {}
 
     async def _said(self, number: int, dialogue: Dialogue) -> dict[str, Any]:
         said = await dialogue.next()

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pickle
 import sys
 from itertools import islice
 
@@ -209,7 +210,12 @@ def test_an_environment_replies_until_its_dialogue_ends(packages):
     assert env.reset(row) == row["prompt"]
     assert env.step("I give up") == Turn(reward=0.0)
     env.reset(row)
-    assert env.reset(row) == row["prompt"]  # a dialogue that was left is dropped
+    assert env.reset(row) == row["prompt"]
+    assert len(env.host.ask("open_dialogues")["dialogues"]) == 1  # one that was left is forgotten
+    host = env.host
+    del env
+    assert host.ask("open_dialogues")["dialogues"] == []
+    assert pickle.loads(pickle.dumps(other)).reset(row) == row["prompt"]
 
 
 @real
