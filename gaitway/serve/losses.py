@@ -51,6 +51,8 @@ class Kind:
     inputs: tuple[str, ...] = ("logprobs", "advantages")
     settings: Mapping[str, float] = field(default_factory=dict)
     """Settings and their defaults; NaN has none."""
+    factor: str | None = "advantages"
+    """Tensor that multiplies the loss of each token; where it is 0 nothing is learnt."""
 
 
 def _policy(surrogate: Any) -> Loss:
@@ -68,7 +70,7 @@ def _clipping(settings: Mapping[str, float]) -> dict[str, Any]:
 
 
 KINDS: dict[str, Kind] = {
-    "cross_entropy": Kind(lambda s: NegativeLogLikelihood(), inputs=("weights",)),
+    "cross_entropy": Kind(lambda s: NegativeLogLikelihood(), inputs=("weights",), factor="weights"),
     "importance_sampling": Kind(lambda s: _policy(ImportanceSampling())),
     "ppo": Kind(lambda s: _policy(ClippedSurrogate(**_clipping(s))), settings=CLIP),
     "cispo": Kind(lambda s: _policy(CISPO(**_clipping(s))), settings=CLIP),
@@ -77,7 +79,7 @@ KINDS: dict[str, Kind] = {
         inputs=("logprobs", "advantages", "sequence_ratio_mask"),
         settings=dict.fromkeys(CLIP, NO_DEFAULT),
     ),
-    "dro": Kind(lambda s: _policy(DRO(beta=s["beta"])), settings={"beta": NO_DEFAULT}),
+    "dro": Kind(lambda s: _policy(DRO(beta=s["beta"])), settings={"beta": NO_DEFAULT}, factor=None),
 }
 
 
@@ -113,7 +115,8 @@ def batch_of(
 ) -> Batch:
     """Data as a batch for ``loss``: tensors (B, L), or (B, L, K) where a token has several targets.
 
-    ``observations`` has "lengths" (B,) and "targets". Raises UserError that names the datum.
+    ``observations`` has "lengths" (B,), "targets", and the mask "learnt" of what has a gradient. Raises UserError that
+    names the datum.
     """
     kind = _kind(loss)
     if not data:
@@ -152,12 +155,15 @@ def batch_of(
             return none
         return stacked([d.inputs.get(name, np.ones(d.inputs[TARGETS].shape)) for d in data], real)
 
+    ones = [np.ones(t.shape) for t in targets]
     mask = "sequence_ratio_mask"
-    used = [d.inputs[mask] != 0 for d in data] if mask in kind.inputs else [np.ones(t.shape) for t in targets]
+    used = [d.inputs[mask] != 0 for d in data] if mask in kind.inputs else ones
+    factors = ones if kind.factor is None else [d.inputs.get(kind.factor, o) for d, o in zip(data, ones, strict=True)]
     return Batch(
         observations={
             "lengths": torch.tensor([len(d.tokens) for d in data], device=device),
             "targets": stacked(targets, torch.int64),
+            "learnt": stacked([factor != 0 for factor in factors], torch.bool),
         },
         actions=stacked([d.tokens for d in data], torch.int64, deep=False),
         log_probs=of("logprobs"),

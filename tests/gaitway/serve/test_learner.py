@@ -7,6 +7,7 @@ import pytest
 import torch
 from gaitway_files.errors import UserError
 
+from gaitway.serve import targets
 from gaitway.serve.base import Adapters
 from gaitway.serve.learner import AdamParams, Learner
 from gaitway.serve.messages import Datum, TrainingRequest
@@ -177,3 +178,41 @@ def test_settings_of_adam_are_checked(given, what):
 def test_settings_of_adapters_are_checked(config, what):
     with pytest.raises(UserError, match=what):
         Adapters.asked(config)
+
+
+@pytest.mark.parametrize("loss", ["importance_sampling", "cross_entropy", "dro"])
+def test_answers_to_one_prompt_share_its_reading_and_change_nothing(base, loss, monkeypatch):
+    """Log-probabilities of the prompt's targets too, which may differ from row to row."""
+    g = np.random.default_rng(3)
+    data = []
+    for prompt in (g.integers(9, 30, 20), g.integers(9, 30, 14)):
+        for size in (3, 5, 1, 4):
+            tokens = np.concatenate([prompt, g.integers(9, 30, size - 1)])
+            learnt = np.arange(len(tokens)) >= len(prompt) - 1
+            inputs = {"target_tokens": g.integers(0, 30, len(tokens))}
+            if loss == "cross_entropy":
+                inputs["weights"] = (g.normal(size=len(tokens)) * learnt).astype("f4")
+            else:
+                inputs |= {"logprobs": np.full(len(tokens), -3.0, "f4"), "advantages": (2.0 * learnt).astype("f4")}
+            data.append(Datum(tokens, inputs))
+    data[3].inputs["weights" if loss == "cross_entropy" else "advantages"][:] = 0.0  # nothing is learnt from this one
+    settings = {"beta": 0.1} if loss == "dro" else {}
+    found, read = [], []
+    both = targets.both_states
+    monkeypatch.setattr(targets, "both_states", lambda *args: read.append(args[2].prefixes.shape) or both(*args))
+    for shares in (True, False):
+        learner = Learner(base, LORA)
+        with torch.no_grad():
+            learner.flat.flat.add_(
+                0.05 * torch.randn(len(learner.flat.flat), generator=torch.Generator().manual_seed(0))
+            )
+        assert learner.policy.shares
+        learner.policy.shares = shares
+        outputs, metrics = learner.losses(TrainingRequest(loss=loss, data=data, settings=settings))
+        found.append((outputs, metrics["loss:sum"], learner.gradient.clone()))
+    assert sum(shape[0] for shape in read) == (0 if loss == "dro" else 3)  # two prompts, and a row to its end
+    (ours, total, gradient), (theirs, expected, other) = found
+    assert total == pytest.approx(expected, rel=1e-5)
+    assert_near(gradient, other)
+    for one, another in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one["logprobs"], another["logprobs"], atol=2e-5)
