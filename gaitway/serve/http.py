@@ -16,6 +16,7 @@ from gaitway_files.errors import UserError
 from gaitway_files.json_files import parse_json
 from gaitway_language.engines.serve import is_loopback
 
+from ..view.guard import names_this
 from .messages import read_training_request
 from .service import Service
 from .work import Busy, Ended, Job, Unknown
@@ -61,7 +62,7 @@ class ServiceServer(ThreadingHTTPServer):
     request_queue_size = 256  # a client opens many connections at once; those beyond wait a second to try again
 
     def __init__(self, service: Service, address: tuple[str, int]):
-        self.key = key_for(address[0])
+        self.host, self.key = address[0], key_for(address[0])
         self.service = service
         self.connections = threading.Semaphore(MOST_CONNECTIONS)
         super().__init__(address, _Handler)
@@ -206,6 +207,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _called(self, routes: dict[str, Callable[..., Any]], path: str) -> Any:
         if self.headers["Origin"] is not None:
             return _Status(403, {"error": f"a page of {self.headers['Origin']} asks, and only programs may"})
+        if not self.server.key and not names_this(self.headers["Host"] or "", self.server.host):
+            return _Status(403, {"error": "this server is not known by that name"})  # a page whose name leads here
         given = (self.headers["X-API-Key"] or "").encode()
         if self.server.key and not hmac.compare_digest(given, self.server.key.encode()):
             return _Status(401, {"error": f"api_key: must be the secret of {KEY} that the server was started with"})

@@ -255,6 +255,11 @@ def test_pages_strangers_and_too_much_are_refused(base, tmp_path, monkeypatch):
         assert answer.status == 400 and b"at most" in answer.read()
 
 
+def test_a_name_that_leads_here_is_no_name_of_this_server(wire):
+    assert Wire(wire.address, {"Host": "localhost:8123"}).ask("healthz", method="GET")[0] == 200
+    assert Wire(wire.address, {"Host": "rebound.example:8123"}).ask("healthz", method="GET")[0] == 403
+
+
 def test_a_host_that_others_reach_needs_a_secret(monkeypatch):
     monkeypatch.delenv(server.KEY, raising=False)
     assert server.key_for("127.0.0.1") == ""

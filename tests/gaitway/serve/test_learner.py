@@ -133,6 +133,24 @@ def test_a_model_goes_on_from_a_checkpoint_as_if_it_had_not_stopped(base, adapte
     assert not torch.equal(anew.flat.flat, learner.flat.flat)  # Adam's moments began anew
 
 
+def test_checkpoints_are_those_of_other_libraries(base, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    tokens = torch.tensor([[9, 12, 15, 11]])
+    for adapters in (LORA, WHOLE):
+        learner, folder = Learner(base, adapters), tmp_path / str(adapters.rank)
+        learner.losses(request(sequences(seed=1)))
+        learner.step(AdamParams(learning_rate=0.05))
+        learner.save(folder, optimizer=True)
+        if adapters.rank is None:
+            model = AutoModelForCausalLM.from_pretrained(folder)
+        else:
+            model = PeftModel.from_pretrained(copy.deepcopy(base.model), folder)
+        with torch.no_grad():
+            torch.testing.assert_close(model(tokens).logits, learner.model(tokens).logits, rtol=1e-5, atol=1e-5)
+
+
 def test_learners_share_the_frozen_weights_and_not_their_adapters(base):
     one, other = Learner(base, LORA), Learner(base, LORA)
     owned = {p.data_ptr() for p in base.model.parameters()}
