@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,12 +29,13 @@ from gaitway_files.trust import require_trust
 
 from .env import Opening, Played, Turn
 from .rows import Row, RowError, check_split
+from .tools import MAX_CALLS, read_calls
 
 PREFIX = "verifiers:"
 """Of names of tasks, before a taskset's id."""
 PYTHON = "GAITWAY_VERIFIERS_PYTHON"
 """Environment variable with the Python that has verifiers, where that is not the one that runs this."""
-HOST = Path(__file__).with_name("verifiers_host.py")
+HOST = Path(__file__).parent / "verifiers_host" / "__main__.py"
 KEPT = 8
 """Processes of tasksets that are kept."""
 
@@ -98,6 +100,21 @@ class VerifiersSource(Played):
         return tuple(found)
 
 
+@dataclass(frozen=True)
+class RemoteTool:
+    """A tool of a taskset, as :class:`~gaitway_tasks.language.tools.Tool` tells a model of one."""
+
+    name: str
+    about: str
+    parameters: Mapping[str, Any]
+    """JSON schema of its arguments."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        about = {"name": self.name, "description": self.about, "parameters": self.parameters}
+        return {"type": "function", "function": about}
+
+
 class VerifiersText:
     """A dialogue of a taskset, which ends after ``max_turns`` answers at the latest; ``params`` are JSON."""
 
@@ -116,6 +133,11 @@ class VerifiersText:
     def host(self) -> Host:
         return _host(self.taskset, self.params, os.getpid())
 
+    @property
+    def tools(self) -> tuple[RemoteTool, ...]:
+        """Tools that the model is told of."""
+        return self.host.tools
+
     def reset(self, row: Row) -> Opening:
         self.drop()
         host = self.host
@@ -128,14 +150,17 @@ class VerifiersText:
         return messages
 
     def step(self, answer: str) -> Turn:
-        said = self.host.ask("step", dialogue=self._dialogue, answer=answer)
+        called = islice(read_calls(answer), MAX_CALLS) if self.tools else ()
+        calls = [{"name": call.name, "given": call.given} for call in called]
+        said = self.host.ask("step", dialogue=self._dialogue, answer=answer, calls=calls)
         if "messages" not in said:
             self._dialogue = None
             return Turn(reward=float(said["reward"]))
         roles = {message["role"] for message in said["messages"]}
-        if roles != {"user"}:
-            raise NotDone(f"{PREFIX}{self.taskset}: it replies with messages of {sorted(roles)}; only users' are known")
-        return Turn("\n\n".join(message["content"] for message in said["messages"]))
+        if roles not in ({"user"}, {"tool"}):
+            raise NotDone(f"{PREFIX}{self.taskset}: it replies as {' and '.join(sorted(roles))}; only a user may reply")
+        (role,) = roles
+        return Turn("\n\n".join(message["content"] for message in said["messages"]), role=role)
 
     def drop(self) -> None:
         """Leave a dialogue that has not ended: the next request tells so."""
@@ -171,7 +196,8 @@ class Host:
         """Dialogues that nobody goes on with. Appended to without a lock, as garbage collection may do."""
         threading.Thread(target=self._read, name="verifiers", daemon=True).start()
         try:
-            self.ask("open", taskset=taskset, params=json.loads(params))
+            opened = self.ask("open", taskset=taskset, params=json.loads(params))
+            self.tools = tuple(RemoteTool(**tool) for tool in opened["tools"])
         except NotDone as error:
             self.close()
             raise UserError(f"{error}{_fix(str(error), taskset, python)}") from None

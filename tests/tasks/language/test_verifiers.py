@@ -101,6 +101,51 @@ class Guessing(vf.Taskset[Task]):
         for i in itertools.count():
             yield Task(Data(number=i % 10, name=f"game {i}"))
 """
+SHOP = """
+import verifiers.v1 as vf
+
+__all__ = ["Shop"]
+
+
+class Prices(vf.Toolset[vf.ToolsetConfig]):
+    TOOL_PREFIX = "shop"
+
+    async def setup(self):
+        self.prices = {"apple": 2.5, "pear": 4.0}
+
+    async def setup_task(self, task):
+        self.prices[task.extra] = 7.0
+
+    @vf.tool
+    async def price(self, fruit: str) -> float:
+        \"\"\"The price of a fruit.\"\"\"
+        return self.prices[fruit]
+
+    @vf.tool
+    def total(self, price: float, count: int = 1) -> str:
+        \"\"\"A price times a count.\"\"\"
+        return f"{price * count:g}"
+
+
+class Data(vf.TaskData):
+    extra: str
+
+
+class Task(vf.Task[Data]):
+    @classmethod
+    def toolsets(cls, config):
+        return [Prices(vf.ToolsetConfig())]
+
+    @vf.reward
+    async def asked(self, trace) -> float:
+        return len(trace.tool_messages) + 10.0 * ("14" in trace.last_reply)
+
+
+class Shop(vf.Taskset[Task]):
+    def load(self):
+        for extra in ("fig", "date", "lime"):
+            yield Task(Data(prompt=f"What do two {extra}s cost?", extra=extra))
+"""
 REFUSED = {
     "needs_key": ("def load(self): raise RuntimeError('set OPENAI_API_KEY')", "", "OPENAI_API_KEY"),
     "needs_box": ("def load(self): return [T(vf.TaskData(prompt='x'))]", "NEEDS_CONTAINER = True", "container"),
@@ -124,6 +169,7 @@ def packages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasksets")
     (folder / "my_sums.py").write_text(SUMS)
     (folder / "guessing.py").write_text(GUESS)
+    (folder / "shop.py").write_text(SHOP)
     for name, (load, task, _) in REFUSED.items():
         text = f"import verifiers.v1 as vf\n__all__ = ['S']\nclass T(vf.Task[vf.TaskData]):\n    {task or 'pass'}\n"
         (folder / f"{name}.py").write_text(f"{text}class S(vf.Taskset[T]):\n    {load}\n")
@@ -216,6 +262,34 @@ def test_an_environment_replies_until_its_dialogue_ends(packages):
     del env
     assert host.ask("open_dialogues")["dialogues"] == []
     assert pickle.loads(pickle.dumps(other)).reset(row) == row["prompt"]
+
+
+@real
+@pytest.mark.slow
+def test_tools_are_told_and_called(packages):
+    task = get_language_task("verifiers:shop")
+    env = task.new_environment()
+    assert [(tool.name, tool.about) for tool in env.tools] == [
+        ("shop_price", "The price of a fruit."),
+        ("shop_total", "A price times a count."),
+    ]
+    assert env.tools[0].schema["function"]["parameters"]["properties"]["fruit"]["type"] == "string"
+    row = VerifiersSource(taskset="shop", test=1).rows("test")[0]
+    assert env.reset(row) == [{"role": "user", "content": "What do two figs cost?"}]
+    assert env.step("<tool>shop_price: fig</tool>") == Turn("7.0", role="tool")
+    call = '<tool_call>{"name": "shop_total", "arguments": {"price": 7, "count": "2"}}</tool_call>'
+    assert env.step(call) == Turn("14", role="tool")
+    assert env.step("14 in all") == Turn(reward=12.0)
+    env.reset(row)
+    assert (
+        env.step("<tool>shop_prize: fig</tool>").reply
+        == "error: no tool 'shop_prize', there are shop_price, shop_total"
+    )
+    assert env.step("<tool>shop_price: rock</tool>").reply.startswith("error: ")
+    assert env.step("<tool>shop_total: 3</tool>").reply == "error: shop_total takes price, count, by name"
+    last = task.replace(max_turns=1).new_environment()
+    last.reset(row)
+    assert last.step("<tool>shop_price: fig</tool>") == Turn(reward=1.0)  # the reply comes too late to be read
 
 
 @real
