@@ -17,7 +17,7 @@ PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 NOTICES = ("LICENSE", "THIRD_PARTY_LICENSES")
 
 
-MOST_BYTES = {".whl": 5_000_000, ".gz": 8_000_000}
+MOST_BYTES = {".whl": 5_000_000, ".gz": 8_500_000}
 """The wheel goes to robots and over slow networks; the source archive has the films of the documentation too."""
 
 

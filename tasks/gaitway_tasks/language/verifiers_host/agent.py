@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import json
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .messages import Refused, opening_of, plain
+from .shelf import Shelf
 
-if TYPE_CHECKING:
-    from .dialogue import Dialogue
+
+class Player(Protocol):
+    """The :class:`~.dialogue.Dialogue` that an agent takes part in."""
+
+    turns: int
+    """Answers that are left."""
+    said: asyncio.Queue[dict[str, Any]]
+    answers: asyncio.Queue[dict[str, Any]]
+    shelf: Shelf
 
 
 class Seat:
     """An environment's agent, played by the other process. It stands for ``verifiers.v1.Agent``."""
 
-    def __init__(self, dialogue: Dialogue, name: str, config: Any, traces: list[Any]):
+    def __init__(self, dialogue: Player, name: str, config: Any, traces: list[Any]):
         self.dialogue, self.name, self.config, self.traces = dialogue, name, config, traces
         self.trainable = True
 
