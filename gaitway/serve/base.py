@@ -39,6 +39,8 @@ class Adapters:
         """Tinker's ``LoraConfig`` as JSON; None asks for all weights."""
         if config is None:
             return Adapters(None, 0)
+        if not isinstance(config, dict):
+            raise UserError(f"lora_config {config!r}: must be an object, or left out to train all weights")
         rank, seed = config.get("rank"), config.get("seed")
         if type(rank) is not int or not 1 <= rank <= MOST_RANK:
             raise UserError(f"lora_config.rank {rank!r}: must be a whole number from 1 to {MOST_RANK}")

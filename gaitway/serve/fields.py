@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from gaitway_files.errors import UserError
 
 Body = Mapping[str, Any]
+MOST_NOTES = 2**14
 
 
 def text_of(body: Body, name: str) -> str:
@@ -22,6 +24,14 @@ def number_of(body: Body, name: str) -> int:
     value = body.get(name)
     if type(value) is not int or not 0 <= value < 2**63:
         raise UserError(f"{name} {value!r}: must be a whole number from 0")
+    return value
+
+
+def metadata_of(body: Body) -> dict[str, Any] | None:
+    """Notes of the user's, which are kept: an object of at most 16 thousand characters."""
+    value = body.get("user_metadata")
+    if value is not None and (not isinstance(value, dict) or len(json.dumps(value)) > MOST_NOTES):
+        raise UserError(f"user_metadata: must be an object of at most {MOST_NOTES} characters")
     return value
 
 

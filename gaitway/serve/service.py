@@ -8,7 +8,7 @@ from typing import Any
 
 from .base import Adapters, BaseModel
 from .checkpoints import About, Checkpoints, Place, place_of
-from .fields import Body, number_of, text_of
+from .fields import Body, metadata_of, number_of, text_of
 from .registry import Registry, SamplerEntry
 from .sampling import Sampler, SampleRequest, sample_request
 from .training import Training, adapters_of
@@ -35,7 +35,8 @@ class Service:
     # ---- sessions ----------------------------------------------------------------------------------------------------
 
     def create_session(self, body: Body) -> Result:
-        session = self.registry.new_session(body.get("user_metadata"), body.get("display_name"))
+        name = body.get("display_name")
+        session = self.registry.new_session(metadata_of(body), None if name is None else str(name)[:200])
         return {"session_id": session.name, "type": "create_session"}
 
     def session_heartbeat(self, body: Body) -> Result:

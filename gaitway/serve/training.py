@@ -10,7 +10,7 @@ from gaitway_files.errors import UserError
 
 from .base import Adapters, BaseModel
 from .checkpoints import About, Checkpoints, Place, now, place_of
-from .fields import Body, number_of, text_of
+from .fields import Body, metadata_of, number_of, text_of
 from .learner import AdamParams, Learner
 from .messages import TrainingRequest, losses_message
 from .registry import Client, Registry, SamplerEntry
@@ -154,6 +154,8 @@ class Training:
         if seconds is not None and (type(seconds) is not int or not 0 < seconds < 2**31):
             raise UserError(f"ttl_seconds {seconds!r}: must be a whole number above 0")
 
+        notes = metadata_of(body)
+
         def save() -> Result:
             learner = client.made
             about = About(
@@ -165,7 +167,7 @@ class Training:
                 train_mlp=learner.adapters.train_mlp,
                 created=now(),
                 expires=None if seconds is None else now(seconds),
-                user_metadata=body.get("user_metadata"),
+                user_metadata=notes,
                 ephemeral=entry is not None,
             )
             whole = place.kind == "weights"

@@ -88,10 +88,6 @@ class Work:
             for job in self._waiting.pop(line, {}).values():
                 self._end(job, error=("its model was given up", "user"))
 
-    def known(self, name: str) -> bool:
-        with self._lock:
-            return name in self._jobs
-
     def submit(self, job: Job, line: str | None = None, number: int = 0) -> None:
         """Take a job; one that is sent again is the same. Raises :class:`Busy` and :class:`Unknown`."""
         with self._lock:

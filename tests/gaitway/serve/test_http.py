@@ -166,6 +166,7 @@ def test_mistakes_in_training_are_named(wire):
     body["base_model"] = NAME
     status, said = wire.ask("create_model", body | {"optimizer_config": {"type": "dimuon"}})
     assert status == 400 and "adamw" in said["error"]
+    assert wire.ask("create_session", {"user_metadata": {"a": "b" * 2**15}})[0] == 400
     model = wire.model(session)
     failed = wire.losses(model, 1, [DATUM], loss="pppo")
     assert failed["category"] == "user" and "did you mean 'ppo'" in failed["error"]

@@ -190,7 +190,7 @@ def test_settings_of_adam_are_checked(given, what):
 
 @pytest.mark.parametrize(
     ("config", "what"),
-    [({"rank": 0}, "rank 0"), ({"rank": 8, "seed": -1}, "seed -1"), ({}, "rank None"),
+    [({"rank": 0}, "rank 0"), ([4], "must be an object"), ({"rank": 8, "seed": -1}, "seed -1"), ({}, "rank None"),
      ({"rank": 8, "train_attn": False, "train_mlp": False}, "only the output layer")],
 )  # fmt: skip
 def test_settings_of_adapters_are_checked(config, what):
