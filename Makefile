@@ -261,6 +261,7 @@ environments:
 include tests/peers/dds/dds.mk
 include tests/peers/isaaclab/isaaclab.mk
 include tests/peers/isaaclab3/isaaclab3.mk
+include tests/peers/verifiers/verifiers.mk
 include tests/peers/vllm/vllm.mk
 
 release-check:  ## make the files of a release in dist/ and try them: installed alone, linted, on other systems

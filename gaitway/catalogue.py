@@ -167,6 +167,7 @@ COMMANDS: dict[str, tuple[Entry, ...]] = {
     "identify --network": (IDENTIFY_NETWORK,),
     "evaluate": (WORLDS["language"],),
     "chat": (WORLDS["language"],),
+    "serve": (WORLDS["language"],),
     "report": (COMPARE,),
     "train --rollout vllm": (VLLM,),
     "train --logger": tuple(LOGGERS.values()),

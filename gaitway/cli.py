@@ -48,6 +48,7 @@ COMMANDS = (
     "compare",
     "evaluate",
     "chat",
+    "serve",
     "report",
     "play",
     "validate",
@@ -193,7 +194,7 @@ def name_folder(args: argparse.Namespace) -> None:
 def trust_named(args: argparse.Namespace) -> None:
     """Trust the modules of --trust, and of a task or robot that the user calls ``module:object``."""
     words = [word for key in ("task", "tasks", "robot") for word in (getattr(args, key, None) or "").split(",")]
-    modules = [word for word in words if ":" in word and not word.startswith(("gym:", "text:"))]
+    modules = [word for word in words if ":" in word and not word.startswith(("gym:", "text:", "verifiers:"))]
     if modules := [*getattr(args, "trusted_modules", ()), *modules]:
         from gaitway_files.trust import trust
 

@@ -132,7 +132,7 @@ def configuration(order: Order) -> TrainConfig:
 
 def trust_named(name: Any) -> None:
     """Trust the module of a task or agent that the user calls ``module:object``."""
-    if isinstance(name, str) and ":" in name and not name.startswith("gym:"):
+    if isinstance(name, str) and ":" in name and not name.startswith(("gym:", "verifiers:")):
         trust(name)
 
 

@@ -141,7 +141,7 @@ MAY = {
         "ground.py": ("mujoco",), "objects.py": ("mujoco",), "terrain/": ("mujoco",),
         "language/math_answers.py": ("math_verify",), "language/files.py": ("pyarrow",),
         "language/hub.py": ("datasets",), "language/gyms.py": ("gymnasium",),
-        "language/reasoning_gym.py": ("reasoning_gym",),
+        "language/reasoning_gym.py": ("reasoning_gym",), "language/verifiers_host/": ("verifiers", "mcp"),
     },
     "gaitway_files": {
         "checkpoints.py": ("torch",), "adapters.py": ("torch", "bitsandbytes"), "graphs.py": ("onnxruntime",),

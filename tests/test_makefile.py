@@ -25,7 +25,7 @@ echo "Successfully installed gaitway numpy torch"
 def test_help_names_every_target_that_has_a_line():
     shown = subprocess.run(["make", "-C", ROOT, "--no-print-directory", "help"], capture_output=True, text=True).stdout
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
-    checks = {"check", "test", "test-slow", "test-dds", "test-vllm", "release-check"}
+    checks = {"check", "test", "test-slow", "test-dds", "test-verifiers", "test-vllm", "release-check"}
     assert checks | {"help", "setup", "demo", "walk", "reason", "act", "follow"} <= set(lines)
     assert "what to run before a change" in lines["test"] and "what check adds" in lines["test-slow"]
 

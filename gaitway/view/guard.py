@@ -82,6 +82,11 @@ def refusal(headers: Any, host: str) -> str | None:
     return None
 
 
+def names_this(asked: str, host: str) -> bool:
+    """True if the header ``Host`` of a request names this computer, or the ``host`` that a server listens at."""
+    return _is_here(_name(f"//{asked}"), host)
+
+
 def _name(address: str) -> str:
     try:
         return (urlsplit(address).hostname or "").rstrip(".")

@@ -120,7 +120,7 @@ def is_outside(name: str) -> bool:
     return OUTSIDE.fullmatch(name) is not None
 
 
-OUTSIDE = re.compile(r"(?!gym:|text:)[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+OUTSIDE = re.compile(r"(?!gym:|text:|verifiers:)[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 _called: dict[str, str] = {}

@@ -31,6 +31,7 @@ NOT_HERE = (
     (r"gaitway train .*clip=pace.npz", "needs somebody's clip; tests/gaitway/test_tracking.py trains with a file"),
     (r"gaitway compare sb3_logs", "needs logs of another program; tests/gaitway/compare/test_foreign.py makes some"),
     (r"gaitway identify", "takes half a minute; tests/gaitway/commands/test_identify.py does it"),
+    (r"gaitway serve", "serves on the network; tests/gaitway/commands/test_serve.py speaks with it"),
     (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/backends and tests/peers/isaaclab3 run the parts"),

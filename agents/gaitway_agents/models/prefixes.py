@@ -119,13 +119,19 @@ def groups(tokens: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
 
 def suffix_states(model: nn.Module, tokens: Tensor, parts: Split) -> Tensor:
     """Last hidden states (B, S, D) of suffixes, read after their prefixes; ``tokens`` (B, L) are whole sequences."""
+    return both_states(model, tokens, parts)[1]
+
+
+def both_states(model: nn.Module, tokens: Tensor, parts: Split) -> tuple[Tensor, Tensor]:
+    """Last hidden states of the prefixes (U, P, D) and, read after them, of the suffixes (B, S, D)."""
     net: Any = model
     if net.training:
         net.train(False)
     decoder = net.get_decoder()
     read = torch.arange(parts.prefixes.shape[1], device=tokens.device) < parts.starts[:, None]
     with short_attention(tokens.device):
-        cache = decoder(input_ids=parts.prefixes, use_cache=True).past_key_values
+        before = decoder(input_ids=parts.prefixes, use_cache=True)
+        cache = before.past_key_values
         cache.batch_select_indices(parts.owners)
         states: Tensor = decoder(
             input_ids=parts.take(tokens),
@@ -134,4 +140,4 @@ def suffix_states(model: nn.Module, tokens: Tensor, parts: Split) -> Tensor:
             past_key_values=cache,
             use_cache=True,
         ).last_hidden_state
-    return states
+    return before.last_hidden_state, states

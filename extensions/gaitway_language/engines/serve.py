@@ -64,7 +64,7 @@ class EngineServer(ThreadingHTTPServer):
 
     def __init__(self, engine: Engine, address: tuple[str, int], *, vocabulary: int, dtype: torch.dtype):
         self.bearer = bearer()
-        if self.bearer is None and not _is_loopback(address[0]):
+        if self.bearer is None and not is_loopback(address[0]):
             raise UserError(needed(address[0]))
         super().__init__(address, _Handler)
         self.engine, self.dtype = engine, dtype
@@ -211,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log no requests."""
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -231,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-length", type=int, help="tokens of a prompt and its answer, at most")
     asked = parser.parse_args(arguments)
     dtype: torch.dtype = getattr(torch, asked.dtype)
-    if bearer() is None and not _is_loopback(asked.host):
+    if bearer() is None and not is_loopback(asked.host):
         parser.error(needed(asked.host))
 
     from transformers import AutoModelForCausalLM

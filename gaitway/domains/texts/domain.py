@@ -60,6 +60,7 @@ class Texts(Domain):
         more = [
             ("text:NAME", (), "a Gymnasium environment in words, such as text:frozen-lake or text:taxi"),
             ("reasoning-gym:NAME", (), "problems of reasoning-gym with its own scores; pip install reasoning-gym"),
+            ("verifiers:ID", (), "an installed taskset of verifiers 0.4 with its own rewards; pip install verifiers"),
         ]
         return [
             *rows,

@@ -20,6 +20,7 @@ from .reasoning_gym import ReasoningGymSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource, MixedSource
 from .tools import TOOLS
+from .verifiers import VerifiersSource
 
 Source = (
     ArithmeticSource
@@ -33,6 +34,7 @@ Source = (
     | GymnasiumSource
     | InstructionSource
     | ReasoningGymSource
+    | VerifiersSource
 )
 """Sources of a task's rows; each is a :class:`Rows`."""
 
@@ -110,6 +112,8 @@ class LanguageTask(Checked):
         """Environment of one new dialogue."""
         if self.environment is not None:
             return self.environment()
+        if isinstance(self.source, VerifiersSource):
+            return self.source.new(self.max_turns)
         if isinstance(self.source, Played):
             return self.source.new()
         return ToolEnv([TOOLS[name] for name in self.tools])

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from gaitway_files.trust import object_named
+from gaitway_files.trust import object_named, trust
 
 from ..registry import UnknownNameError, call, is_outside
 from .answers import FORMAT_PROMPT, has_format
@@ -25,6 +25,8 @@ from .rewards import correctness, format_reward
 from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource, MixedSource
 from .spec import LanguageTask, Source, TextReward
+from .verifiers import PREFIX as VERIFIERS
+from .verifiers import VerifiersSource, module_of
 
 
 def arithmetic() -> LanguageTask:
@@ -123,7 +125,17 @@ def reasoning(name: str) -> LanguageTask:
     )
 
 
-_FAMILIES = {PLAYED: gymnasium_text, REASONING: reasoning}
+def verifiers(taskset: str) -> LanguageTask:
+    """Tasks of an installed taskset of verifiers, with its own rewards."""
+    trust(module_of(taskset))  # the user has named it
+    source = VerifiersSource(taskset=taskset)
+    source.new().host.ask("tasks", start=0, count=1)
+    return LanguageTask(
+        name=f"{VERIFIERS}{taskset}", source=source, max_turns=8, max_prompt_tokens=1024, max_completion_tokens=1024
+    )
+
+
+_FAMILIES = {PLAYED: gymnasium_text, REASONING: reasoning, VERIFIERS: verifiers}
 
 
 def in_family(name: str) -> bool:

@@ -42,6 +42,8 @@ OURS = {
     "tasks/gaitway_tasks/language/reasoning_gym.py": {"json.loads"},  # problems that it has just written
     "tasks/gaitway_tasks/language/remote.py": {"json.loads"},  # bodies of a limited length
     "tasks/gaitway_tasks/language/tools.py": {"json.loads"},  # answers of a model, as long as it may speak
+    "tasks/gaitway_tasks/language/verifiers.py": {"json.loads"},  # from a process of its own, which the user trusts
+    "tasks/gaitway_tasks/language/verifiers_host/host.py": {"json.loads"},  # from the parent process
     "agents/gaitway_agents/language/asynchronous.py": {"pickle.loads"},  # from the parent process
     "agents/gaitway_agents/core/together.py": {"pickle.loads"},  # from processes of the same training
     "extensions/gaitway_language/engines/serve.py": {"json.loads"},  # of the user's own machines
