@@ -1,4 +1,4 @@
-"""A causal language model as a policy: log-probabilities of tokens without ever building all logits at once."""
+"""A causal language model as a policy: log-probabilities of tokens with a limited number of logits in memory."""
 
 from __future__ import annotations
 
