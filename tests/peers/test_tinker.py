@@ -5,10 +5,13 @@ The model is a tiny one of random weights, and the server runs in a thread of th
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from served_model import NAME, serving, tiny_base
+from tree import ROOT
 
 tinker = pytest.importorskip("tinker")
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
@@ -100,6 +103,14 @@ def test_a_loop_of_reinforcement_learning(base, service):
             gap = output["logprobs"].to_numpy() - datum.loss_fn_inputs["logprobs"].to_numpy()
             np.testing.assert_allclose(gap[sampled], 0.0, atol=1e-4)
     assert rewards[0] < 0.65 and min(rewards[-3:]) > 0.8
+
+
+def test_the_program_of_the_page_runs(address, monkeypatch, capsys):
+    monkeypatch.setenv("TINKER_TELEMETRY", "0")
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/serve.md").read_text("utf-8"), re.S)
+    exec(program.replace("http://127.0.0.1:8123", address).replace("runs/reason/sft", NAME), {})
+    metrics, answers, path = capsys.readouterr().out.splitlines()
+    assert "loss:sum" in metrics and answers.count("'") >= 8 and path.endswith("/weights/step-1")
 
 
 def experience(prompt, sequence, advantage):
