@@ -59,8 +59,8 @@ FOLLOWING = replace(
         reference_kl=ReferenceKL(coefficient=0.05),
     ),
 )
-"""SmolLM2's: at half the rate it learns half as fast, at twice the rate it first unlearns; without the penalty its
-answers lose their grammar."""
+"""SmolLM2's: in one run each, a third of the rate learned more slowly, and twice the rate first unlearned. The penalty
+keeps answers near the model's own language; what it does alone was not measured."""
 
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
