@@ -158,6 +158,12 @@ CONSTRAINTS: dict[str, Constraint] = {
         share=_at_most_words,
         excludes=("least_words", *_FORMS),
     ),
+    "least_words": Constraint(
+        wordings=("Use at least {number} words.", "Do not use fewer than {number} words.", "Write {number} words or more."),
+        draw=_number(12, 20),
+        share=_at_least_words,
+        excludes=("number_words", "number_sentences", *_FORMS),
+    ),
     "number_sentences": Constraint(
         wordings=(
             "Answer in exactly {number} sentences.",
@@ -262,11 +268,6 @@ CONSTRAINTS: dict[str, Constraint] = {
         share=_list_of("- "),
         excludes=_FORMS,
     ),
-    "least_words": Constraint(
-        wordings=("Use at least {number} words.",),
-        draw=_number(12, 20),
-        share=_at_least_words,
-    ),
     "square_brackets": Constraint(
         wordings=("Put your whole answer in square brackets.",),
         draw=_none,
@@ -277,6 +278,16 @@ CONSTRAINTS: dict[str, Constraint] = {
         draw=_number(2, 3),
         share=_list_of("{}. "),
     ),
+    "least_sentences": Constraint(
+        wordings=("Write at least {number} sentences.",),
+        draw=_number(2, 4),
+        share=lambda answer, number: min(1.0, len(sentences_of(answer)) / number),
+    ),
+    "frequency": Constraint(
+        wordings=('Use the word "{word}" at least {number} times.',),
+        draw=lambda rng, vocabulary: {"word": rng.choice(vocabulary.words), "number": 2},
+        share=lambda answer, word, number: min(1.0, words_of(answer.lower()).count(word) / number),
+    ),
     "end_mark": Constraint(
         wordings=("End your answer with an exclamation mark.",),
         draw=_none,
@@ -284,6 +295,6 @@ CONSTRAINTS: dict[str, Constraint] = {
     ),
 }
 """Constraints by name."""
-NEW = ("least_words", "square_brackets", "number_lists", "end_mark")
+NEW = ("least_sentences", "frequency", "square_brackets", "number_lists", "end_mark")
 """Kinds that no training problem has, and that tests ask for to see what carries over."""
 TRAINED = tuple(name for name in CONSTRAINTS if name not in NEW)

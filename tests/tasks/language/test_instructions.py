@@ -30,6 +30,8 @@ ANSWERS = {
     ),
     "number_bullet_lists": ({"number": 2}, ["- Rain is wet\n- It falls"], ["- Rain is wet", "Rain:\n- a b\n- c d"]),
     "least_words": ({"number": 3}, ["Rain is wet."], ["Rain is"]),
+    "least_sentences": ({"number": 2}, ["Rain falls. It is wet!"], ["Rain falls, and it is wet."]),
+    "frequency": ({"word": "old", "number": 2}, ["Old rain is old."], ["Old rain is older."]),
     "square_brackets": ({}, ["[Rain is wet.]"], ["Rain [wet]", "[]"]),
     "number_lists": ({"number": 2}, ["1. Rain is wet\n\n2. It falls"], ["1. Rain is wet", "1. Rain is\n1. It falls"]),
     "end_mark": ({}, ["Rain!"], ["Rain! It is.", ""]),
