@@ -62,6 +62,8 @@ FOLLOWING = replace(
 """SmolLM2's: in one run each, a third of the rate learned more slowly, and twice the rate first unlearned. The penalty
 keeps answers near the model's own language; what it does alone was not measured."""
 
+_FOLLOWING = {"agent": FOLLOWING, "total_steps": 3_072, "evaluation_interval": 3_072, "evaluation_episodes": 96}
+
 RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("arithmetic", "sft"): _READING,
     ("arithmetic", "grpo"): _SAMPLING,
@@ -74,12 +76,8 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
         "total_steps": 61_440,
         "evaluation_interval": 15_360,
     },
-    ("instructions", "grpo"): {
-        "agent": FOLLOWING,
-        "total_steps": 5_120,
-        "evaluation_interval": 5_120,
-        "evaluation_episodes": 96,
-    },
+    ("instructions", "grpo"): _FOLLOWING,
+    ("records", "grpo"): _FOLLOWING,
     ("text:frozen-lake", "sft"): {
         "agent": replace(SFT, batch_size=32),
         "language": _LAKE,

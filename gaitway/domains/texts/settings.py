@@ -25,9 +25,8 @@ from ..request import Request
 from .devices import usual_dtype
 from .recipes import RECIPES, SMALL, SMOLLM2
 
-OWN_MODEL = dict.fromkeys(("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake"), "tiny") | {
-    "instructions": SMOLLM2
-}
+OWN_MODEL = dict.fromkeys(("arithmetic", "arrows", "descriptions", "digit-sums", "text:frozen-lake"), "tiny")
+OWN_MODEL |= dict.fromkeys(("instructions", "records"), SMOLLM2)
 """Models that tasks begin with unless told otherwise, and that their recipes are for."""
 TINY_RATE, TINY_SEQUENCES, TINY_GROUP, TINY_WARMUP = 1e-3, 512, 16, 0.1
 """Settings of tiny models: learning rate, half as much from rewards, whose first steps must be short; sequences of an

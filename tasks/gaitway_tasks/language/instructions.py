@@ -102,24 +102,12 @@ def _asked(constraint: Values, rng: random.Random, split: str) -> str:
     return wording.format(**constraint)
 
 
-def followed(
-    prompts: Sequence[str],
-    completions: Sequence[str],
-    *,
-    constraints: Sequence[Sequence[Values]],
-    subject: Sequence[str],
-    finished: Sequence[bool] | None = None,
-    **columns: Any,
-) -> list[float]:
+def followed(prompts: Sequence[str], completions: Sequence[str], **columns: Any) -> list[float]:
     """1 where an answer meets all constraints, says something about its subject and came to its end; else 0.
 
     It says something if it contains the subject and :data:`FEWEST` different words.
     """
-    ended = [True] * len(completions) if finished is None else finished
-    return [
-        float(end and _tells(answer, about) and all(share_met(answer, each) >= 1.0 for each in asked))
-        for answer, asked, about, end in zip(completions, constraints, subject, ended, strict=True)
-    ]
+    return [float(value == 1.0) for value in nearness(prompts, completions, **columns)]
 
 
 def nearness(

@@ -21,6 +21,7 @@ from .instructions import InstructionSource, followed, nearness
 from .programs import code
 from .reasoning_gym import PREFIX as REASONING
 from .reasoning_gym import ReasoningGymSource, reasoning_score
+from .records import RecordSource, likeness, recorded
 from .rewards import correctness, format_reward
 from .rows import SPLITS, FieldError, RowError
 from .sources import GSM8K, FileSource, MixedSource
@@ -82,6 +83,17 @@ def instructions() -> LanguageTask:
         name="instructions",
         source=InstructionSource(),
         rewards={"correctness": TextReward(func=followed), "nearness": TextReward(func=nearness, weight=0.5)},
+        max_prompt_tokens=128,
+        max_completion_tokens=64,
+    )
+
+
+def records() -> LanguageTask:
+    """Sentences to turn into JSON objects with given keys, for a model that can write."""
+    return LanguageTask(
+        name="records",
+        source=RecordSource(),
+        rewards={"correctness": TextReward(func=recorded), "likeness": TextReward(func=likeness, weight=0.5)},
         max_prompt_tokens=128,
         max_completion_tokens=64,
     )
@@ -150,6 +162,7 @@ _TASKS: dict[str, Callable[[], LanguageTask]] = {
     "descriptions": descriptions,
     "digit-sums": digit_sums,
     "gsm8k": gsm8k,
+    "records": records,
 }
 
 
