@@ -159,7 +159,11 @@ CONSTRAINTS: dict[str, Constraint] = {
         excludes=("least_words", *_FORMS),
     ),
     "least_words": Constraint(
-        wordings=("Use at least {number} words.", "Do not use fewer than {number} words.", "Write {number} words or more."),
+        wordings=(
+            "Write {number} words or more.",
+            "Do not use fewer than {number} words.",
+            "Use at least {number} words.",
+        ),
         draw=_number(12, 20),
         share=_at_least_words,
         excludes=("number_words", "number_sentences", *_FORMS),

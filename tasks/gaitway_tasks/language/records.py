@@ -192,7 +192,7 @@ def _likeness(answer: str, right: dict[str, Any]) -> float:
     if not isinstance(found, dict):
         return 0.05
     same = sum(_same(found[key], value) for key, value in right.items() if key in found)
-    return 0.2 + 0.8 * same / max(len(right), len(found))
+    return 0.2 + 0.8 * (same / max(len(right), len(found)))
 
 
 def _same(found: Any, right: str | int) -> float:
