@@ -78,6 +78,20 @@ def has_signal(rewards: Tensor, groups: Tensor) -> Tensor:
     return (best - worst > SIGNAL)[groups]
 
 
+def most_varied(rewards: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Indices, in order, of the ``count`` sequences of each group whose rewards vary most (PODS, Xu et al. 2025).
+
+    They are some of the worst and some of the best. Groups must have more than ``count`` sequences.
+    """
+    found = []
+    for rows in (groups == torch.arange(_size(groups), device=groups.device)[:, None]).unbind():
+        own = rows.nonzero()[:, 0]
+        order = own[rewards[own].argsort(stable=True)]
+        splits = [torch.cat((order[: count - best], order[len(order) - best :])) for best in range(count + 1)]
+        found.append(max(splits, key=lambda split: float(rewards[split].var(correction=0))))
+    return torch.cat(found).sort().values
+
+
 def _centred(rewards: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
     """Rewards minus the mean of their group, (B,), and the sizes of the groups."""
     count = _sums(torch.ones_like(rewards), groups)

@@ -29,6 +29,9 @@ class PolicyGradientConfig(Checked):
     """Prompts of each iteration; typically 16 to 512."""
     group_size: PositiveInt = 16
     """Answers to each prompt; typically 4 to 64."""
+    learnt_answers: PositiveInt | None = None
+    """Answers of each group to learn from, those whose rewards vary most (PODS, Xu et al. 2025); None: all. Half of
+    them halve what learning costs."""
     advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
     """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", "gae" with a critic (PPO), or
     "place": each turn of a dialogue with others after the same reply to the same prompt, for environments."""
@@ -96,7 +99,19 @@ class PolicyGradientConfig(Checked):
         """True if leaving the reference is penalised."""
         return self.kl is not None or self.optimizer.reference_kl is not None
 
+    @property
+    def group_learnt(self) -> int:
+        """Answers of each group that are learnt from."""
+        return self.group_size if self.learnt_answers is None else self.learnt_answers
+
     def _check_groups(self) -> None:
+        if self.learnt_answers is not None:
+            if self.advantage in OF_TOKENS:
+                raise UserError(f"learnt_answers with advantage {self.advantage!r}, which has no groups: leave it out")
+            if not 2 <= self.learnt_answers < self.group_size:
+                raise UserError(
+                    f"learnt_answers {self.learnt_answers}: must be at least 2 and below group_size {self.group_size}"
+                )
         if self.advantage in OF_TOKENS:
             if self.zero_variance != "keep":
                 raise UserError(
@@ -140,11 +155,12 @@ class PolicyGradientConfig(Checked):
     def _check_optimizer(self) -> None:
         if self.optimizer.schedule == "adaptive" and self.schedule.changes:
             raise UserError("schedule with optimizer.schedule 'adaptive', which steers the rate itself: use 'constant'")
-        sequences = self.prompts_per_step * self.group_size
+        sequences = self.prompts_per_step * self.group_learnt
         if sequences % self.optimizer.minibatches:
+            name = "group_size" if self.learnt_answers is None else "learnt_answers"
             raise UserError(
                 f"optimizer.minibatches {self.optimizer.minibatches} does not divide the {sequences} sequences of "
-                f"prompts_per_step {self.prompts_per_step} times group_size {self.group_size}"
+                f"prompts_per_step {self.prompts_per_step} times {name} {self.group_learnt}"
             )
         if self.advantage != "gae" and self.optimizer.critic is not None:
             raise UserError(f"optimizer.critic with advantage {self.advantage!r}: only 'gae' has a critic")

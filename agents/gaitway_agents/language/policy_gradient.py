@@ -16,6 +16,7 @@ from ..core.group_advantage import (
     group_relative,
     has_signal,
     leave_one_out,
+    most_varied,
     place_relative,
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
@@ -117,11 +118,13 @@ class PolicyGradientTrainer(SamplingTrainer):
             samples = self.draw(cfg.prompts_per_step, cfg.group_size)
             seen.append(samples)
             samples = samples.replace(rewards=shaped_rewards(samples, cfg))
+            if cfg.learnt_answers is not None:
+                samples = samples.rows(most_varied(samples.rewards, samples.groups, cfg.learnt_answers))
             if cfg.zero_variance != "keep":
                 signal = has_signal(samples.rewards, samples.groups)
-                samples = samples.rows(signal.nonzero().flatten()[: missing * cfg.group_size])
+                samples = samples.rows(signal.nonzero().flatten()[: missing * cfg.group_learnt])
             kept.append(samples)
-            missing -= len(samples) // cfg.group_size
+            missing -= len(samples) // cfg.group_learnt
         everything = join(seen)
         metrics = statistics_of(everything)
         signal = has_signal(shaped_rewards(everything, cfg), everything.groups)
