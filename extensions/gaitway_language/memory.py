@@ -238,8 +238,10 @@ def _linear(model: Any) -> dict[str, nn.Linear]:
 
 def _lean(config: Any, options: LanguageOptions, sequence: int, on_gpu: bool) -> bool:
     """True if the model, but not a critic, learns in lean passes."""
-    whole = options.lora is None and not options.gradient_checkpointing
-    return whole and not on_gpu and config.model_type in LEAN and sequence <= LONGEST
+    lora = options.lora
+    plain = lora is None or not (lora.dropout or lora.four_bits)
+    short = sequence <= LONGEST and not options.gradient_checkpointing
+    return plain and short and not on_gpu and config.model_type in LEAN
 
 
 def _lean_activations(config: Any, sequence: int, low: bool) -> int:

@@ -26,17 +26,45 @@ LONGEST = 512
 
 def lean(model: nn.Module) -> bool:
     """True if :func:`lean_states` computes the same as the decoder of ``model``, one that ``can_share``."""
-    net: Any = model
+    net: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = net.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in FAMILY
-        and type(model).__name__.endswith("ForCausalLM")
+        and type(net).__name__.endswith("ForCausalLM")
         and next(model.parameters()).device.type == "cpu"
         and config.hidden_act == "silu"
         and rope.get("rope_type", "default") in ROPES
-        and all(type(part) is nn.Linear for layer in net.model.layers for part in _linear(layer))
+        and all(_plain(part) for layer in net.model.layers for part in _linear(layer))
     )
+
+
+def _plain(part: Any) -> bool:
+    """True if a part is a linear map, or one with an adapter that adds a product of two to its weights."""
+    if type(part) is nn.Linear:
+        return True
+    active = getattr(part, "active_adapters", ())
+    return (
+        type(getattr(part, "base_layer", None)) is nn.Linear
+        and len(active) == 1
+        and not part.merged
+        and active[0] in part.lora_A
+        and not part.lora_bias[active[0]]
+        and active[0] not in part.lora_variant
+        and getattr(part.lora_dropout[active[0]], "p", 0.0) == 0.0
+    )
+
+
+def _weight(part: Any, dtype: torch.dtype) -> Tensor:
+    """Weights of a part, with those of its adapter in ``dtype``: W + s B A."""
+    if type(part) is nn.Linear:
+        return part.weight
+    base: Tensor = part.base_layer.weight
+    if part.disable_adapters:
+        return base
+    name = part.active_adapters[0]
+    left, right = part.lora_B[name].weight, part.lora_A[name].weight
+    return torch.addmm(base.to(left.dtype), left, right, alpha=part.scaling[name]).to(dtype)
 
 
 def _linear(layer: Any) -> list[Any]:
@@ -47,15 +75,16 @@ def _linear(layer: Any) -> list[Any]:
 def lean_states(model: nn.Module, tokens: Tensor, lengths: Tensor, parts: Split | None) -> Tensor:
     """Last hidden states (B, S, D) of sequences (B, L), or of the suffixes of their ``parts``; anything in padding.
 
-    Products are in autocast's type where that is on, and the sum over the layers in that of the embeddings.
+    Products are in autocast's type where that is on, and the sum over the layers in float32 at least.
     """
     net: Any = model
-    decoder, config = net.model, net.config
+    decoder, config = net.get_decoder(), net.config
     low = torch.is_autocast_enabled("cpu")
     with torch.autocast("cpu", enabled=False):
         packing = pack(tokens, lengths, parts)
-        states = decoder.embed_tokens(packing.tokens)
-        dtype = torch.get_autocast_dtype("cpu") if low else states.dtype
+        embedded = decoder.embed_tokens(packing.tokens)
+        dtype = torch.get_autocast_dtype("cpu") if low else embedded.dtype
+        states = embedded.to(torch.promote_types(embedded.dtype, torch.float32))
         cos, sin = decoder.rotary_emb(states, packing.positions[None])
         heads = heads_of(
             packing, config.num_attention_heads, config.num_key_value_heads, cos[0].to(dtype), sin[0].to(dtype)
@@ -65,17 +94,17 @@ def lean_states(model: nn.Module, tokens: Tensor, lengths: Tensor, parts: Split 
             own, mlp = layer.self_attn, layer.mlp
             qkv = _joined(states, layer.input_layernorm.weight, eps, dtype, own.q_proj, own.k_proj, own.v_proj)
             found = attention(qkv, packing, heads)
-            states = _AddLinear.apply(states, found, own.o_proj.weight)
+            states = _AddLinear.apply(states, found, _weight(own.o_proj, dtype))
             gate_up = _joined(states, layer.post_attention_layernorm.weight, eps, dtype, mlp.gate_proj, mlp.up_proj)
-            states = _AddGated.apply(states, gate_up, mlp.down_proj.weight)
+            states = _AddGated.apply(states, gate_up, _weight(mlp.down_proj, dtype))
         rows = states[packing.rows.flatten()]
-        states = F.rms_norm(rows, (rows.shape[-1],), decoder.norm.weight, eps)
+        states = F.rms_norm(rows, (rows.shape[-1],), decoder.norm.weight.to(rows.dtype), eps)
         return states.view(*packing.rows.shape, -1)
 
 
-def _joined(states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *linear: nn.Linear) -> Tensor:
+def _joined(states: Tensor, scale: Tensor, eps: float, dtype: torch.dtype, *linear: Any) -> Tensor:
     biases: list[Tensor] = [part.bias for part in linear if part.bias is not None]
-    found: Tensor = _NormLinear.apply(states, scale, eps, dtype, *(part.weight for part in linear))
+    found: Tensor = _NormLinear.apply(states, scale, eps, dtype, *(_weight(part, dtype) for part in linear))
     return found + torch.cat(biases).to(dtype) if biases else found
 
 

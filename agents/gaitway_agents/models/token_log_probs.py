@@ -75,4 +75,5 @@ class _TokenLogProbs(torch.autograd.Function):
         scale = (grad / ctx.temperature)[:, None].to(chances.dtype)
         outer = chances.mul_(-scale).scatter_add_(1, targets[:, None], scale)
         own = (outer @ weight.to(outer.dtype)).to(ctx.dtype)
-        return own, (outer.t() @ inputs).to(weight.dtype), *[None] * 6
+        learnt = (outer.t() @ inputs).to(weight.dtype) if ctx.needs_input_grad[1] else None
+        return own, learnt, *[None] * 6

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from gaitway_agents.core.group_advantage import (
     group_relative,
     has_signal,
     leave_one_out,
+    most_varied,
     reinforce_plus_plus,
     reinforce_plus_plus_baseline,
 )
@@ -51,6 +54,20 @@ def test_groups_of_any_size_and_order_equal_a_loop(seed, rows, prompts):
     alone = loop(rewards, groups, lambda r, all, others: r - others.mean() if len(others) else 0.0)
     torch.testing.assert_close(group_relative(rewards, groups), relative)
     torch.testing.assert_close(leave_one_out(rewards, groups), alone)
+
+
+@given(st.integers(0, 2**31), st.integers(2, 4), st.integers(5, 7))
+def test_no_other_answers_of_a_group_vary_more(seed, count, size):
+    g = torch.Generator().manual_seed(seed)
+    rewards = torch.randint(5, (2 * size,), generator=g).double()
+    groups = torch.randint(2, (1,), generator=g) ^ (torch.arange(2 * size) % 2)
+    kept = most_varied(rewards, groups, count)
+    assert len(kept) == 2 * count and torch.equal(kept, kept.unique())
+    for group in (0, 1):
+        found, all_of_it = rewards[kept[groups[kept] == group]], rewards[groups == group].tolist()
+        assert len(found) == count
+        best = max(tensor(some).double().var(correction=0) for some in itertools.combinations(all_of_it, count))
+        torch.testing.assert_close(found.var(correction=0), best)
 
 
 @pytest.mark.parametrize("value", [0.1, -0.7, 1.2, 3e5])

@@ -129,6 +129,21 @@ def test_dynamic_sampling_fills_the_batch_with_prompts_that_teach():
     assert (spread.amax(1) > spread.amin(1)).all() and metrics["learn/used_groups"] == 0.5
 
 
+def test_an_update_may_learn_from_the_best_and_worst_answers_only():
+    """Learning and advantages are those of the answers that are kept; metrics those of all."""
+    learner = trainer(replace(QUICK, learnt_answers=2))
+    samples, metrics = learner._sample()
+    everything = trainer()._sample()[0]
+    spread = everything.rewards.view(4, 4)
+    assert torch.equal(samples.rewards.view(4, 2).amax(1), spread.amax(1))
+    assert torch.equal(samples.rewards.view(4, 2).amin(1), spread.amin(1))
+    assert metrics["rollout/reward"] == pytest.approx(float(everything.rewards.mean()))
+    batch = learner._prepare(samples, {})
+    assert len(batch) == 8 and torch.equal(
+        batch.advantages.sum(1) > 0, samples.rewards > spread.mean(1).repeat_interleave(2)
+    )
+
+
 class Hopeless(WantedToken):
     def sample(self, num_prompts, group_size):
         rollout = super().sample(num_prompts, group_size)
@@ -367,6 +382,9 @@ def test_a_policy_can_be_taken_without_the_rest():
         ({"kl": KLControlConfig(), "optimizer": one_step(reference_kl=ReferenceKL(coefficient=0.1))}, "not in both"),
         ({"entropy": EntropyControlConfig(), "optimizer": one_step(entropy_coefficient=0.1)}, "set that to 0"),
         ({"optimizer": one_step(minibatches=3)}, "optimizer.minibatches 3 does not divide the 16"),
+        ({"learnt_answers": 3, "optimizer": one_step(minibatches=8)}, "8 does not divide the 12 .* learnt_answers 3"),
+        ({"learnt_answers": 4}, "learnt_answers 4: must be at least 2 and below group_size 4"),
+        ({"learnt_answers": 2, "advantage": "reinforce++"}, "learnt_answers with advantage"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):

@@ -8,6 +8,7 @@ from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.llama import lean
 from gaitway_agents.models.packed_attention import pack
 from gaitway_agents.models.prefixes import split
+from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 KINDS = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen2": (Qwen2Config, Qwen2ForCausalLM)}
@@ -49,7 +50,7 @@ def evaluated(model, batch, monkeypatch, *, longest):
     found = CausalLMPolicy(model, likeliest=True).evaluate(batch)
     weights = torch.linspace(-1.0, 1.0, found.log_probs.numel()).view_as(found.log_probs)
     (found.log_probs * weights).sum().backward()
-    gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+    gradient = torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.requires_grad])
     return found.log_probs.detach(), found.entropy, found.likeliest, gradient
 
 
@@ -89,6 +90,33 @@ def test_bfloat16_is_close_to_float32(monkeypatch):
     assert rounded[0].dtype == torch.float32 and not torch.equal(rounded[0], exact[0])
     torch.testing.assert_close(rounded[0], exact[0], rtol=0.0, atol=0.05)
     assert float(torch.nn.functional.cosine_similarity(rounded[3], exact[3], dim=0)) > 0.999
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("targets", ["all-linear", ["v_proj", "down_proj"]])
+def test_adapters_equal_peft(kind, targets, monkeypatch):
+    batch, config = answers(), LoraConfig(r=3, lora_alpha=5.0, target_modules=targets)
+    model = get_peft_model(model_of(kind), config)
+    for name, parameter in model.named_parameters():  # the product of new adapters is 0
+        if "lora_B" in name:
+            parameter.data.normal_(0.0, 0.1)
+    assert lean(model)
+    ours = evaluated(model, batch, monkeypatch, longest=llama.LONGEST)
+    theirs = evaluated(model, batch, monkeypatch, longest=0)
+    plain = evaluated(model_of(kind), batch, monkeypatch, longest=0)
+    assert (theirs[0] - plain[0]).abs().max() > 0.01 and theirs[3].abs().max() > 0.1
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.0, atol=5e-6)
+    with model.disable_adapter():
+        without = CausalLMPolicy(model).evaluate(batch).log_probs
+    torch.testing.assert_close(without.detach(), plain[0], rtol=0.0, atol=5e-6)
+
+
+@pytest.mark.parametrize("settings", [{"lora_dropout": 0.1}, {"use_dora": True}, {"lora_bias": True}])
+def test_other_adapters_have_their_own_passes(settings):
+    model = model_of("qwen2")
+    targets = ["q_proj"] if "lora_bias" in settings else "all-linear"
+    assert not lean(get_peft_model(model, LoraConfig(r=3, target_modules=targets, **settings)))
 
 
 def test_other_models_have_their_own_passes():
