@@ -75,7 +75,8 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         settings["language"] = replace(SMALL, dtype=precision)
     if first == OWN_MODEL.get(task.name) and (recipe := RECIPES.get((task.name, agent))) is not None:
         settings |= recipe
-        settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)
+        agent_config = _precise(recipe["agent"], settings["language"].dtype)
+        settings["agent"] = _adapted(agent_config) if lora else agent_config
     try:
         chosen = chosen_options({"model": model, **options} if model is not None else options, lora=lora)
         settings["language"] = replace(settings["language"], **chosen)
@@ -115,14 +116,15 @@ def _fitted(config: Any, task: LanguageTask, tiny: bool, lora: bool) -> Any:
         optimizer = replace(optimizer, horizon=longest)
     if tiny:
         optimizer = replace(optimizer, learning_rate=TINY_RATE)
-    elif lora:
-        optimizer = replace(optimizer, learning_rate=LORA_RATE * optimizer.learning_rate)
+    config = replace(config, optimizer=optimizer)
+    if lora and not tiny:
+        config = _adapted(config)
     if not isinstance(config, SAMPLING):
-        return replace(config, optimizer=optimizer)
+        return config
     if isinstance(config, PolicyGradientConfig) and config.overlong_end is not None:
         config = replace(config, overlong_start=longest * 4 // 5, overlong_end=longest)
     if not tiny:
-        return replace(config, optimizer=optimizer)
+        return config
     group = min(config.group_size, TINY_GROUP)
     return replace(
         config,
@@ -130,6 +132,13 @@ def _fitted(config: Any, task: LanguageTask, tiny: bool, lora: bool) -> Any:
         group_size=group,
         schedule=replace(config.schedule, warmup=TINY_WARMUP),
         optimizer=replace(optimizer, learning_rate=TINY_RATE / 2, minibatches=min(optimizer.minibatches, 4)),
+    )
+
+
+def _adapted(config: Any) -> Any:
+    """The settings of all weights with the rate of adapters."""
+    return replace(
+        config, optimizer=replace(config.optimizer, learning_rate=LORA_RATE * config.optimizer.learning_rate)
     )
 
 

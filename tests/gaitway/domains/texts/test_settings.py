@@ -143,6 +143,8 @@ def test_instructions_begin_with_smollm2_and_have_its_recipe(monkeypatch, able):
     config = resolve("instructions", agent="grpo")
     assert (config.language.model, config.language.dtype, config.language.tiny) == (SMOLLM2, precision, None)
     assert (config.agent.optimizer.learning_rate, config.agent.optimizer.precision) == (1e-4, precision)
+    adapted = resolve("instructions", agent="grpo", options={"lora": True})
+    assert adapted.agent.optimizer.learning_rate == pytest.approx(1e-3)
     other = resolve("instructions", agent="grpo", options={"model": MODEL})
     assert (other.language.model, other.agent.optimizer.learning_rate) == (MODEL, 1e-6)
     tiny = resolve("instructions", agent="grpo", options={"model": "tiny"})
