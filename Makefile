@@ -189,7 +189,7 @@ $(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
 # SmolLM2 by reward, beside its controls: two rounds of expert iteration, that is SFT on the right ones of its own
 # samples. The two chains take a core each: with more threads each would wait for the other's.
 EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md
-NEW := --task instructions --problems 96 --name new-kinds task.source.unseen=true
+NEW := --task instructions --problems 120 --name new-kinds task.source.unseen=true
 SAMPLED := --problems 320 --samples 8
 LEARNT := --agent sft total_steps=960 agent.batch_size=32 agent.optimizer.learning_rate=1e-4 \
   agent.optimizer.chunk_size=1024 task.max_completion_tokens=64 evaluation_interval=0 evaluation_episodes=0

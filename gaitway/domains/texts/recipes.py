@@ -52,8 +52,8 @@ FOLLOWING = replace(
     learnt_answers=4,
     optimizer=replace(GRPO.optimizer, learning_rate=1e-4, minibatches=4, chunk_size=1024),
 )
-"""SmolLM2's: in one run each, a third of the rate learned more slowly, and twice the rate first unlearned. Learning from
-the 4 of 8 answers that vary most takes three quarters of the time, and learned more from as many answers."""
+"""SmolLM2's. In one run each, a third of the rate learned more slowly, and higher rates first unlearned. To learn from
+the 4 of 8 answers that vary most takes three quarters of the time, and taught more than all 8 of as many samples."""
 
 _FOLLOWING = {"agent": FOLLOWING, "total_steps": 5_120, "evaluation_interval": 5_120, "evaluation_episodes": 96}
 
