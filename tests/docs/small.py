@@ -43,7 +43,7 @@ NOT_HERE = (
     ),
     (r"gaitway (pull|push) .*(hf:|https:)", "needs the internet; tests/gaitway/hub has servers of its own"),
     (
-        r"gaitway .*(pypi:|train instructions|runs/follow)",
+        r"gaitway .*(pypi:|train (instructions|records)|runs/(follow|records))",
         "takes minutes; test_commands.py of texts has a small GGUF file",
     ),
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),

@@ -70,6 +70,14 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
         "evaluation_interval": 15_360,
     },
     ("instructions", "grpo"): _FOLLOWING,
+    ("records", "sft"): {
+        "agent": replace(
+            SFT, batch_size=32, optimizer=replace(SFT.optimizer, learning_rate=1e-4, chunk_size=1024, weight_decay=0.0)
+        ),
+        "total_steps": 960,
+        "evaluation_interval": 960,
+        "evaluation_episodes": 96,
+    },
     ("records", "grpo"): _FOLLOWING,
     ("text:frozen-lake", "sft"): {
         "agent": replace(SFT, batch_size=32),
