@@ -8,17 +8,8 @@ from typing import Any, cast
 
 from gaitway_files.errors import UserError
 from gaitway_files.versions import versions as installed
-from gaitway_onboard.bundle.contract import (
-    ESTIMATE,
-    NUMBERS,
-    VELOCITY,
-    Action,
-    Actuator,
-    Contract,
-    RigidObject,
-    Signal,
-    TermLayout,
-)
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import ESTIMATE, NUMBERS, VELOCITY, Action, Actuator, RigidObject, Signal, TermLayout
 from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.commands import check_exported, is_velocity, steering
 from gaitway_tasks.mdp.objects import reset_object_state_uniform

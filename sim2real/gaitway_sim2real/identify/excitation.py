@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Action, Actuator, Contract, Signal
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import MEASURED, OUTPUTS, Action, Actuator, Signal
 from gaitway_onboard.bundle.policy import match_joints
 from gaitway_onboard.interface import Array, Signals
 from gaitway_tasks.robots import DCMotor, Robot

@@ -13,7 +13,8 @@ import numpy as np
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import Action, Contract, Signal, TermLayout, is_bundle, sha256
+from gaitway_onboard.bundle.contract import Contract, is_bundle, sha256
+from gaitway_onboard.bundle.parts import Action, Signal, TermLayout
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.mdp.commands import UniformVelocityCommand

@@ -11,7 +11,8 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import Contract, HeightScan, sha256
+from gaitway_onboard.bundle.contract import Contract, sha256
+from gaitway_onboard.bundle.parts import HeightScan
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
