@@ -116,7 +116,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         while missing > 0 and len(seen) <= (cfg.max_resamples if cfg.zero_variance == "resample" else 0):
             samples = self.draw(cfg.prompts_per_step, cfg.group_size)
             seen.append(samples)
-            samples = samples.replace(rewards=shaped_rewards(samples, cfg))
+            samples = replace(samples, rewards=shaped_rewards(samples, cfg))
             if cfg.zero_variance != "keep":
                 signal = has_signal(samples.rewards, samples.groups)
                 samples = samples.rows(signal.nonzero().flatten()[: missing * cfg.group_size])
