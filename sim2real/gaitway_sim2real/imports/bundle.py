@@ -23,10 +23,11 @@ from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.spec import ObservationGroup, Task, Timing
 from gaitway_tasks.vocabulary import OBSERVATIONS
 
-from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
+from ..bundle.contracts import CONVENTIONS, UNITS, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from ..bundle.io_descriptors import io_descriptors, raw_observation
 from ..bundle.model_files import copy_model
+from ..bundle.robot_fields import robot_fields
 from ..mujoco.plant import build_plant
 from .description import TERMS, Description, Term
 from .description_file import as_data

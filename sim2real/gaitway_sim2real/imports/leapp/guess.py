@@ -19,9 +19,10 @@ from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
 from gaitway_tasks.spec import Task
 from gaitway_tasks.velocity import velocity_flat
 
-from ...bundle.contracts import CONVENTIONS, robot_fields, versions
+from ...bundle.contracts import CONVENTIONS, versions
 from ...bundle.io_descriptors import io_descriptors, raw_observation
 from ...bundle.model_files import copy_model
+from ...bundle.robot_fields import robot_fields
 from .connect import Connections, connect
 from .package import TARGET_KIND, LeappError, LeappPackage
 
