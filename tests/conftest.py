@@ -24,8 +24,9 @@ realtime.LOCK_CURRENT_AND_FUTURE |= 4  # MCL_ONFAULT: a worker has reserved giga
 
 
 @pytest.fixture(autouse=True)
-def _fixed_seed():
+def _fixed_seed_and_one_thread():
     torch.manual_seed(0)
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,7 @@ GROUPS = {
         "gaitway_onboard.interface": "signals and commands of any robot",
         "gaitway_onboard.bundle.policy": "a bundle's policy, one step at a time",
         "gaitway_onboard.bundle.contract": "what a bundle says of itself",
+        "gaitway_onboard.bundle.parts": "parts of what it says",
         "gaitway_onboard.bundle.verdict": "what validation said of it",
         "gaitway_onboard.control.loop": "the loop that drives a robot",
         "gaitway_onboard.transports.open": "transports of robots, by name",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from gaitway_files.ranges import Checked, NonNegativeInt, PositiveInt, ShareBelowOne, one_of
 from gaitway_tasks.registry import UnknownNameError
 
-PROTOCOLS: dict[str, dict[str, int | float | bool]] = {
+PROTOCOLS: dict[str, dict[str, Any]] = {
     "standard": {"noop_max": 30, "sticky": 0.0, "episodic_life": True, "fire_reset": True, "full_actions": False},
     "machado": {"noop_max": 0, "sticky": 0.25, "episodic_life": False, "fire_reset": False, "full_actions": True},
 }
@@ -49,7 +49,7 @@ class AtariTask(Checked):
     def resolved(self) -> AtariTask:
         """Copy with the protocol's values filled in."""
         values = PROTOCOLS[self.protocol]
-        return replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})  # type: ignore[arg-type]
+        return replace(self, **{name: value for name, value in values.items() if getattr(self, name) is None})
 
 
 @functools.cache

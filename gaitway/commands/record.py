@@ -78,9 +78,6 @@ def _bundle(args: argparse.Namespace) -> Recording:
 
 
 def _run(args: argparse.Namespace) -> Recording:
-    import dataclasses
-
-    import gaitway_mujoco
     from gaitway_mujoco.recorder import RolloutRecorder
 
     from ..runs.folder import RunFolder
@@ -91,8 +88,6 @@ def _run(args: argparse.Namespace) -> Recording:
         how = f"add --world {world}" if world in with_options() else "only runs of robots can be recorded"
         raise UserError(f"{args.source} trains in {world}: {how}")
     config, actor, _ = load_actor(folder, args.checkpoint)
-    actor, options = actor.cpu(), dataclasses.asdict(config.simulator)
-    env = gaitway_mujoco.make_env(config.robot_task, args.envs, seed=args.seed, **options)
-    recorder = RolloutRecorder(env)
-    act_in(recorder, actor, range(round(args.seconds / config.robot_task.timing.step_dt)), args.seed)
+    recorder = RolloutRecorder(config.environments.make_env(config, args.envs, args.seed))
+    act_in(recorder, actor.cpu(), range(round(args.seconds / config.robot_task.timing.step_dt)), args.seed)
     return recorder.recording()

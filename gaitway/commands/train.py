@@ -61,7 +61,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     if args.distributed and simulator is not None:  # before the processes know each other
         given = [word.partition("=")[2] for word in args.settings if word.startswith("device=")]
         simulator.start_first(given[-1] if given else "auto")
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = _show_warning
     if args.seeds is None:
         with processes.group(args.distributed):
             return begin(order_of(args))[1]
@@ -191,6 +191,6 @@ def order_of(args: argparse.Namespace) -> Order:
     return Order(settings=[*args.settings, *also], options=options, **same)
 
 
-def _show_warning(message: Warning | str, *where: object) -> None:
+def _show_warning(message: Warning | str, *where: Any, **how: Any) -> None:
     """Print a warning as one line, without the source line."""
     print(f"gaitway: warning: {message}", file=sys.stderr)

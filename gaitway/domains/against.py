@@ -15,7 +15,7 @@ from gaitway_sim2real.mujoco.plant import Plant
 from gaitway_sim2real.population.twin import Kind, Twin
 from gaitway_sim2real.trial.examination import Check
 from gaitway_sim2real.trial.metric import GENERAL
-from gaitway_sim2real.trial.verdict import LimitCheck
+from gaitway_sim2real.trial.result import LimitCheck
 from gaitway_tasks.mdp import events
 from gaitway_tasks.spec import Event, Task
 

@@ -195,6 +195,10 @@ class Domain(ABC):
         """
 
     @abstractmethod
+    def prepare(self, config: Config) -> None:
+        """Set torch up for a training or an evaluation, before it computes: its threads, and its use of a GPU."""
+
+    @abstractmethod
     def build(self, config: Config, run: Any) -> tuple[Learner, Any]:
         """Learner and its :class:`gaitway.training.evaluator.Evaluator`, for a run's folder."""
 

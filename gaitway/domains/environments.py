@@ -162,12 +162,15 @@ class Environments(Plays, Domain):
         trainer: Trainer = load(row.trainer)(learnt_from, config.agent, **arguments)
         return trainer
 
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
+    def prepare(self, config: TrainConfig) -> None:
         import torch
 
+        torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         from ..training.evaluator import EpisodeEvaluator
 
-        torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+        self.prepare(config)
         trainer = self.trainer(config)
         for line in getattr(trainer.env, "notes", ()):
             say(line)

@@ -86,8 +86,8 @@ class Gyms(Environments):
             probe = gymnasium.make(task.env_id, render_mode="rgb_array", disable_env_checker=True, **task.kwargs)
         fps = int(probe.metadata.get("render_fps", 30))
         drawing: dict[str, Any] = {"render_mode": "rgb_array"}
-        model = getattr(probe.unwrapped, "model", None)
-        if "track" in [model.camera(i).name for i in range(getattr(model, "ncam", 0))]:  # type: ignore[union-attr]
+        model: Any = getattr(probe.unwrapped, "model", None)
+        if "track" in [model.camera(i).name for i in range(getattr(model, "ncam", 0))]:
             drawing["camera_name"] = "track"  # a robot would run out of the default camera's view
         probe.close()
         filmed = replace(task, backend="gymnasium", vectorization="sync", kwargs={**task.kwargs, **drawing})

@@ -241,8 +241,8 @@ class Robots(Environments):
 
         task, first_seed = _estimating(config.task), TRIAL_SEED + config.seed * TRIALS
 
-        def judge(learner: Learner, number: int, first: Sequence[str], progress: Progress) -> Trial:
-            actor, seed = learner.actor(), first_seed + number  # type: ignore[attr-defined]
+        def judge(learner: Any, number: int, first: Sequence[str], progress: Progress) -> Trial:
+            actor, seed = learner.actor(), first_seed + number
             return tried(task, actor, seed=seed, first=first, processes=config.num_threads, progress=progress)
 
         return judge
@@ -315,7 +315,7 @@ class Robots(Environments):
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         trainer, evaluator = super().build(config, run)
-        if chosen := backend(config.world).record(trainer.env):  # type: ignore[attr-defined]
+        if chosen := backend(config.world).record(evaluator.trainer.env):
             run.update(**chosen)  # the run goes on with them
         return trainer, evaluator
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from gaitway_files.errors import UserError
 
 Body = Mapping[str, Any]
+Number = TypeVar("Number", int, float)
 MOST_NOTES = 2**14
 
 
@@ -19,12 +20,17 @@ def text_of(body: Body, name: str) -> str:
     return value
 
 
-def number_of(body: Body, name: str) -> int:
-    """A number that the client counts with."""
-    value = body.get(name)
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise UserError(f"{name} {value!r}: must be a whole number from 0")
-    return value
+def number_of(
+    body: Body, name: str, low: Number = 0, high: Number = 2**63 - 1, default: Number | None = None
+) -> Number:
+    """A number from ``low`` to ``high``, whole unless they are floats; ``default``, if any, for one not given."""
+    value: Any = body.get(name)
+    kind = type(low)
+    if value is None and default is not None:
+        return default
+    if type(value) not in (int, kind) or not low <= value <= high:
+        raise UserError(f"{name} {value!r}: must be a {'whole ' * (kind is int)}number from {low} to {high}")
+    return kind(value)
 
 
 def metadata_of(body: Body) -> dict[str, Any] | None:
@@ -33,21 +39,3 @@ def metadata_of(body: Body) -> dict[str, Any] | None:
     if value is not None and (not isinstance(value, dict) or len(json.dumps(value)) > MOST_NOTES):
         raise UserError(f"user_metadata: must be an object of at most {MOST_NOTES} characters")
     return value
-
-
-def whole_of(body: Body, name: str, low: int, high: int, default: int) -> int:
-    value = body.get(name)
-    if value is None:
-        return default
-    if type(value) is not int or not low <= value <= high:
-        raise UserError(f"{name} {value!r}: must be a whole number from {low} to {high}")
-    return value
-
-
-def real_of(body: Body, name: str, low: float, high: float, default: float) -> float:
-    value = body.get(name)
-    if value is None:
-        return default
-    if type(value) not in (int, float) or not low <= value <= high:
-        raise UserError(f"{name} {value!r}: must be a number from {low:g} to {high:g}")
-    return float(value)

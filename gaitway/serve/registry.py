@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gaitway_files.errors import UserError
 
@@ -63,6 +64,9 @@ class SamplerEntry:
     inflight: str | None = None
     """Model whose every later save it follows."""
     clones: int = 0
+
+
+Entry = TypeVar("Entry", Client, SamplerEntry)
 
 
 class Registry:
@@ -127,15 +131,8 @@ class Registry:
             return self._clients[name]
 
     def client(self, name: str) -> Client:
-        with self._lock:
-            client = self._clients.get(name)
-        if client is None:
-            raise Unknown(
-                f"model {name} is not known: its session ended or was silent for long, or the server was started anew; "
-                "go on with create_training_client_from_state_with_optimizer(path)"
-            )
-        self.session(client.session)
-        return client
+        remedy = "go on with create_training_client_from_state_with_optimizer(path)"
+        return self._known(self._clients, "model", name, remedy)
 
     def add_sampler(self, entry: SamplerEntry) -> None:
         """Add a sampler; others that follow the same model get its weights."""
@@ -148,14 +145,8 @@ class Registry:
                 del self._samplers[next(iter(self._samplers))]
 
     def sampler(self, name: str) -> SamplerEntry:
-        with self._lock:
-            entry = self._samplers.get(name)
-        if entry is None:
-            raise Unknown(
-                f"sampler {name} is not known: its session ended, or the server was started anew; make another with "
-                "create_sampling_client(model_path=...)"
-            )
-        return entry
+        remedy = "make another with create_sampling_client(model_path=...)"
+        return self._known(self._samplers, "sampler", name, remedy)
 
     def clone(self, name: str) -> int:
         """The number of a further client of a sampler."""
@@ -163,6 +154,18 @@ class Registry:
             entry = self.sampler(name)
             entry.clones += 1
             return entry.clones
+
+    def _known(self, entries: Mapping[str, Entry], kind: str, name: str, remedy: str) -> Entry:
+        """The entry ``name``, whose session was heard of now."""
+        with self._lock:
+            entry = entries.get(name)
+        if entry is None:
+            raise Unknown(
+                f"{kind} {name} is not known: its session ended or was silent for long, or the server was started "
+                f"anew; {remedy}"
+            )
+        self.session(entry.session)
+        return entry
 
     def _heard(self, client: Client) -> float:
         return self._sessions[client.session].heard

@@ -17,7 +17,7 @@ from gaitway_files.errors import UserError
 from gaitway_language.engines.transformers import TransformersEngine, padded
 
 from .base import Adapters, BaseModel
-from .fields import real_of, whole_of
+from .fields import number_of
 from .learner import model_of
 from .messages import Array, Likeliest, Sampled, samples_message
 
@@ -71,25 +71,25 @@ def sample_request(body: Mapping[str, Any], base: BaseModel) -> SampleRequest:
         if body.get(name):
             raise UserError(f"{name}: this server does not compute it; leave it out")
     room = positions - len(prompt)
-    limit = whole_of(params, "max_tokens", 1, 2**31, room)
+    limit = number_of(params, "max_tokens", 1, 2**31, room)
     stop_tokens, stop_texts = _stops(params.get("stop"), base)
     last = body.get("prompt_logprobs_last_n")
     if last is not None and (type(last) is not int or not 1 <= last < len(prompt)):
         raise UserError(f"prompt_logprobs_last_n {last!r}: must be from 1 to {len(prompt) - 1} for this prompt")
     return SampleRequest(
         prompt=prompt,
-        samples=whole_of(body, "num_samples", 1, MOST_SAMPLES, 1),
+        samples=number_of(body, "num_samples", 1, MOST_SAMPLES, 1),
         max_tokens=min(limit, room),
-        temperature=real_of(params, "temperature", 0.0, 1e6, 1.0),
-        top_p=real_of(params, "top_p", 1e-9, 1.0, 1.0),
-        top_k=max(0, whole_of(params, "top_k", -1, 2**31, -1)),
-        seed=None if params.get("seed") is None else whole_of(params, "seed", -(2**63), 2**63 - 1, 0),
+        temperature=number_of(params, "temperature", 0.0, 1e6, 1.0),
+        top_p=number_of(params, "top_p", 1e-9, 1.0, 1.0),
+        top_k=max(0, number_of(params, "top_k", -1, 2**31, -1)),
+        seed=None if params.get("seed") is None else number_of(params, "seed", -(2**63)),
         stop_tokens=stop_tokens,
         stop_texts=stop_texts,
         prompt_log_probs=bool(body.get("prompt_logprobs")),
         last=last,
-        prompt_likeliest=whole_of(body, "topk_prompt_logprobs", 0, MOST_LIKELIEST, 0),
-        likeliest=whole_of(body, "topk_sample_logprobs", 0, MOST_LIKELIEST, 0),
+        prompt_likeliest=number_of(body, "topk_prompt_logprobs", 0, MOST_LIKELIEST, 0),
+        likeliest=number_of(body, "topk_sample_logprobs", 0, MOST_LIKELIEST, 0),
     )
 
 

@@ -82,7 +82,6 @@ class Service:
     def asample(self, body: Body, size: int) -> Result:
         """A future of answers to one prompt."""
         entry = self.registry.sampler(text_of(body, "sampling_session_id"))
-        self.registry.session(entry.session)
         request = sample_request(body, self.base)
         name = f"{entry.name}:{number_of(body, 'seq_id')}"
 

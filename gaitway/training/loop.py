@@ -185,7 +185,7 @@ def _chosen(examinations: Examinations) -> dict[str, int]:
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     """Work of every process but the first in :func:`train`: the same iterations, without records."""
-    torch.set_num_threads(1)
+    config.domain.prepare(config)
     trainer = config.environments.trainer(config if run is None else config.domain.as_begun(config, run.record))
     found = None if run is None else run.load_checkpoint()
     if found is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import mujoco
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY
+from gaitway_onboard.bundle.parts import OWN_VELOCITY
 from gaitway_onboard.control.commands import STILL, Command, Script, follow, tour, tour_of
 from gaitway_onboard.rotation import quat_apply, tilt_of
 from gaitway_tasks.ground import LEVEL, Ground

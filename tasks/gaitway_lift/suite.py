@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_sim2real.trial.suite import Suite
 
@@ -22,9 +24,9 @@ SMOOTH = (
 )
 
 
-def _scenario(name: str, title: str, about: str, **changes: object) -> Scenario:
-    settings: dict[str, object] = {"limits": THERE, "seconds": SECONDS, "commands": "random", **changes}
-    return Scenario(name=name, title=title, about=about, **settings)  # type: ignore[arg-type]
+def _scenario(name: str, title: str, about: str, **changes: Any) -> Scenario:
+    settings: dict[str, Any] = {"limits": THERE, "seconds": SECONDS, "commands": "random", **changes}
+    return Scenario(name=name, title=title, about=about, **settings)
 
 
 SCENARIOS = (

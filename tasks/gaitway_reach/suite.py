@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from gaitway_sim2real.trial.commands import Commands, Told
@@ -37,9 +38,9 @@ SMOOTH = (
 )
 
 
-def _scenario(name: str, title: str, about: str, **changes: object) -> Scenario:
-    settings: dict[str, object] = {"limits": THERE, "seconds": 2 * PERIOD, "commands": "poses", **changes}
-    return Scenario(name=name, title=title, about=about, **settings)  # type: ignore[arg-type]
+def _scenario(name: str, title: str, about: str, **changes: Any) -> Scenario:
+    settings: dict[str, Any] = {"limits": THERE, "seconds": 2 * PERIOD, "commands": "poses", **changes}
+    return Scenario(name=name, title=title, about=about, **settings)
 
 
 SCENARIOS = (

@@ -101,6 +101,8 @@ class LSTMNetwork(nn.Module):
     The torque has shape (N, T, 1).    The scales are part of the network, because Isaac Lab has none for this kind.
     """
 
+    in_scale: Tensor
+
     def __init__(self, scales: tuple[float, float, float] = (1.0, 1.0, 1.0), hidden: int = 8, layers: int = 2):
         super().__init__()
         self.lstm = nn.LSTM(2, hidden, layers, batch_first=True)
@@ -109,7 +111,7 @@ class LSTMNetwork(nn.Module):
         self.register_buffer("out_scale", torch.tensor(scales[2]))
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        out, state = self.lstm(x * self.in_scale, state)  # type: ignore[operator]
+        out, state = self.lstm(x * self.in_scale, state)
         return self.head(out) * self.out_scale, state
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from gaitway_files.errors import UserError
@@ -84,10 +85,10 @@ def observed(task: Task, group: ObservationGroup, motion: Motion, device: torch.
 
     Raises :class:`UserError` for a term that reads more than the robot's pose and twist.
     """
-    world = MotionWorld(motion, task.robot, task.timing.step_dt, device)
+    world: Any = MotionWorld(motion, task.robot, task.timing.step_dt, device)
     single = replace(group, history_length=1, enable_corruption=False)
     try:
-        return ObservationManager(single, world, torch.Generator(device)).finite_frame()  # type: ignore[arg-type]
+        return ObservationManager(single, world, torch.Generator(device)).finite_frame()
     except AttributeError as error:
         raise UserError(
             f"{task.name}: reference motions have poses and twists of bodies only, and an observation of them "

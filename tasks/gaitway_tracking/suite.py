@@ -7,6 +7,7 @@ compared with the motion in the bundle, moved to the robot's place and heading.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gaitway_files.archives import parse_npz
@@ -191,9 +192,9 @@ DISTURBED = (
 SECONDS = 16.0
 
 
-def _scenario(name: str, title: str, about: str, limits: tuple[Limit, ...] = DISTURBED, **changes: object) -> Scenario:
+def _scenario(name: str, title: str, about: str, limits: tuple[Limit, ...] = DISTURBED, **changes: Any) -> Scenario:
     return Scenario(
-        name=name, title=title, about=about, limits=limits, commands="play", seconds=SECONDS, **changes,  # type: ignore[arg-type]
+        name=name, title=title, about=about, limits=limits, commands="play", seconds=SECONDS, **changes,
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from gaitway_sim2real.pages.svg import Axes
 from gaitway_sim2real.trial.evidence import Strip
 from gaitway_sim2real.trial.ladders import GAVE_UP, ladder_title
 from gaitway_sim2real.trial.plots import pictures
-from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
+from gaitway_sim2real.trial.result import ScenarioResult
+from gaitway_sim2real.trial.verdict import Verdict
 
 from .metrics import METRICS
 from .rough import ABOUT, CROSSED, ladder_axis

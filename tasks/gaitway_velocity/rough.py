@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gaitway_sim2real.trial.ladders import Result, classes_of, ladder_title
+from gaitway_sim2real.trial.ladders import classes_of, ladder_title
+from gaitway_sim2real.trial.result import ScenarioResult
 from gaitway_sim2real.trial.scenario import Limit, Scenario
 from gaitway_tasks.terrain.course import COURSES, SIZE, read_ground
 
@@ -96,6 +97,6 @@ ROUGH: tuple[Scenario, ...] = tuple(rung for name, rungs in LADDERS.items() for 
 """All rungs of all ladders."""
 
 
-def pictured(results: Iterable[Result]) -> set[str]:
+def pictured(results: Iterable[ScenarioResult]) -> set[str]:
     """Names of the rungs that a report shows pictures of."""
     return {found.rung for found in classes_of(results) if found.ladder in PICTURED}

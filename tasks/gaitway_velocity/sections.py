@@ -12,7 +12,8 @@ from gaitway_sim2real.pages.model import Cell, Section, Table, heading, mark, no
 from gaitway_sim2real.trial.evidence import Evidence, Strip
 from gaitway_sim2real.trial.plots import pictures
 from gaitway_sim2real.trial.report import allowed, short
-from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
+from gaitway_sim2real.trial.result import ScenarioResult
+from gaitway_sim2real.trial.verdict import Verdict
 
 from . import gait_plots, plots
 from .command_classes import CLASSES

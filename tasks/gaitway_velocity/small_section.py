@@ -10,7 +10,8 @@ from gaitway_sim2real.pages.model import Figure, Group, Section, Table, heading,
 from gaitway_sim2real.pages.svg import Axes
 from gaitway_sim2real.trial.evidence import Evidence
 from gaitway_sim2real.trial.report import short
-from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
+from gaitway_sim2real.trial.result import ScenarioResult
+from gaitway_sim2real.trial.verdict import Verdict
 
 from .metrics import METRICS
 from .response import AXES, Axis, Response, dead_zone, in_words, slopes

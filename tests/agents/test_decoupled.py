@@ -98,7 +98,7 @@ def test_a_rollout_is_of_the_policy_before_the_update_before():
         rollouts.append(hand_out(steps, last=last))
         return rollouts[-1]
 
-    trainer.source.collect = spy  # type: ignore[method-assign]
+    trainer.source.collect = spy
     for _ in range(5):
         policies.append({name: value.clone() for name, value in trainer.policy.state_dict().items()})
         trainer.iterate()
@@ -163,7 +163,7 @@ def test_without_a_thread_the_result_is_the_same():
     """A whole rollout before the learner's first operation: the order that threads must not be able to change."""
     trainer = on_policy_trainer(make_world(), CONFIG, seed=0)
     assert isinstance(trainer.source, DecoupledCollector)
-    trainer.source._thread = AtOnce()  # type: ignore[assignment]
+    trainer.source._thread = AtOnce()
     for _ in range(5):
         trainer.iterate()
     assert state_bytes(trainer) == state_bytes(trained(5))

@@ -24,7 +24,7 @@ class Still:
 
 
 def played(env: VectorEnv, episodes: int, **settings: Any) -> list[tuple[float, int, bool]]:
-    found: list[Episode] = evaluate(Still(), adapt(env), episodes, seed=0, **settings)  # type: ignore[arg-type]
+    found: list[Episode] = evaluate(Still(), adapt(env), episodes, seed=0, **settings)
     return [(episode.ret, episode.length, episode.cut) for episode in found]
 
 

@@ -170,7 +170,7 @@ NEVER = {
     "docs/design.md": "protocols, abridged",
     "docs/diagnose.md": "in Isaac Lab's own script",
     "docs/isaaclab.md": "after Isaac Sim was launched",
-    "docs/serve.md": "beside a server; tests/peers/test_tinker.py runs it",
+    "docs/serve.md": "beside a server; tests/peers/tinker/test_tinker.py runs it",
 }
 """Pages whose Python is not run, and why."""
 

@@ -164,7 +164,7 @@ def test_errors_name_arguments(tmp_path, run):
 
 
 def test_training_works_in_a_thread_and_leaves_torch_its_threads(tmp_path):
-    before, runs = torch.get_num_threads(), []
+    runs = []
     torch.set_num_threads(2)
     work = threading.Thread(
         target=lambda: runs.append(gaitway.train("cartpole", out=tmp_path / "run", quiet=True, **SMALL))
@@ -172,7 +172,14 @@ def test_training_works_in_a_thread_and_leaves_torch_its_threads(tmp_path):
     work.start()
     work.join()
     assert [run.status for run in runs] == ["finished"] and torch.get_num_threads() == 2
-    torch.set_num_threads(before)
+
+
+def test_an_evaluation_has_the_threads_of_a_training_and_leaves_torch_its_own(run, monkeypatch):
+    found = []
+    monkeypatch.setattr("gaitway.training.evaluator.played", lambda *_: found.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    gaitway.evaluate(run)
+    assert found == [1] and torch.get_num_threads() == 2
 
 
 def test_one_environment_passes_the_checks_of_others():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from gaitway_language.model import load_model
 from gaitway_language.options import LanguageOptions, TinyModel
@@ -52,6 +53,17 @@ def serving(base: BaseModel, root: Path, **settings: Any) -> Iterator[str]:
         server.server_close()
         service.close()
         thread.join(10)
+
+
+@pytest.fixture(scope="package")
+def base() -> BaseModel:
+    return tiny_base()
+
+
+@pytest.fixture(scope="module")
+def address(base: BaseModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(base, tmp_path_factory.mktemp("checkpoints"), most_models=64) as found:
+        yield found
 
 
 class Wire:

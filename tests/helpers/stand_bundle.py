@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from gaitway_onboard.bundle.contract import Action, Actuator, Contract, Signal, TermLayout
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import Action, Actuator, Signal, TermLayout
 from gaitway_sim2real.bundle.golden import plausible_signals, record_golden
 from gaitway_tasks.robots import ANYMAL_C, DCMotor, Robot
 from onnx import TensorProto, helper, numpy_helper

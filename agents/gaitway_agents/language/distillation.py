@@ -96,7 +96,8 @@ class DistillationTrainer(SamplingTrainer):
         sampled = time.perf_counter()
         if self.order is not None:
             read = self.order.take((cfg.prompts_per_step - cfg.answered) * cfg.group_size)
-            examples += [tuple(part.to(self.device) for part in self.demonstrations[i]) for i in read]  # type: ignore[misc]
+            chosen = (self.demonstrations[i] for i in read)
+            examples += [(tokens.to(self.device), mask.to(self.device)) for tokens, mask in chosen]
             self.steps += len(read)
         batch = batch_of_examples(examples, self.device)
         self.anneal(self.steps - before)

@@ -117,7 +117,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         while missing > 0 and len(seen) <= (cfg.max_resamples if cfg.zero_variance == "resample" else 0):
             samples = self.draw(cfg.prompts_per_step, cfg.group_size)
             seen.append(samples)
-            samples = samples.replace(rewards=shaped_rewards(samples, cfg))
+            samples = replace(samples, rewards=shaped_rewards(samples, cfg))
             if cfg.learnt_answers is not None:
                 samples = samples.rows(most_varied(samples.rewards, samples.groups, cfg.learnt_answers))
             if cfg.zero_variance != "keep":

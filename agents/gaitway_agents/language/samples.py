@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -59,9 +58,6 @@ class Samples:
     def rows(self, index: Tensor) -> Samples:
         """The sequences at ``index``."""
         return map_tensors(self, lambda value: value[index])
-
-    def replace(self, **changes: Tensor) -> Samples:
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 
 TENSORS = ("tokens", "lengths", "mask", "log_probs", "groups", "finished", "rewards")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeGuard, cast
 
 import numpy as np
 import torch
@@ -123,7 +123,7 @@ def _module_names(keys: Sequence[str]) -> list[str]:
     return [f"observation {i}" if "." in key or hasattr(taken, key) else key for i, key in enumerate(keys)]
 
 
-def is_image(space: spaces.Space) -> bool:
+def is_image(space: spaces.Space) -> TypeGuard[spaces.Box]:
     """True for bytes (C, H, W) that are large enough for convolutions; smaller ones, such as boards, are vectors."""
     if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) != 3:
         return False
@@ -132,7 +132,7 @@ def is_image(space: spaces.Space) -> bool:
 
 def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool) -> nn.Module:
     if is_image(space):
-        return NatureCNN(space.shape)  # type: ignore[arg-type]
+        return NatureCNN(space.shape)
     if isinstance(space, spaces.Discrete):
         return OneHot([int(space.start)], [int(space.n)])
     if isinstance(space, spaces.MultiDiscrete):

@@ -8,7 +8,6 @@ import torch
 from gaitway_files.errors import UserError
 from torch import Tensor
 
-from ..trainer import Observation
 from .replay import ReplayBuffer, Transitions
 
 EPSILON = 1e-6
@@ -30,18 +29,9 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self.largest = torch.ones((), dtype=torch.float64)
         self._changed: list[int] = []
 
-    def add(
-        self,
-        observations: Observation,
-        actions: Tensor,
-        rewards: Tensor,
-        terminated: Tensor,
-        truncated: Tensor,
-        next_observations: Observation,
-        valid: Tensor | None = None,
-    ) -> None:
+    def add(self, *step: Any, **more: Any) -> None:
         self._changed.append(self.cursor)
-        super().add(observations, actions, rewards, terminated, truncated, next_observations, valid)
+        super().add(*step, **more)
 
     def _forget_oldest(self) -> int:
         slot = super()._forget_oldest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -49,7 +50,7 @@ class PolicyIterationConfig(_PlanningConfig):
     """Policy iteration (Howard 1960) with exact evaluation."""
 
 
-class _Planner(WithEnv):
+class _Planner(WithEnv, ABC):
     """``iterate()`` is one sweep over all states. ``steps`` counts sweeps, for no step of an environment is taken.
 
     Once ``finished``, further sweeps change nothing, and the metrics tell what the policy returns within the
@@ -84,9 +85,9 @@ class _Planner(WithEnv):
         total = time.perf_counter() - begin
         return metrics | {"time/environment": 0.0, "time/policy": 0.0, "time/learning": total, "time/total": total}
 
+    @abstractmethod
     def _sweep(self) -> float:
         """Set ``values`` and ``finished``; returns the largest change that a Bellman update makes."""
-        raise NotImplementedError
 
     def policy(self) -> Tensor:
         """Greedy actions (S,) for the values so far."""

@@ -124,15 +124,19 @@ class Texts(Domain):
         memory.check(config)
         return preflight(config)
 
-    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
+    def prepare(self, config: TrainConfig) -> None:
         import torch
 
         from ...runs.provenance import available_cores
-        from .build import build_training
         from .devices import let_memory_grow
-        from .evaluator import TextEvaluator
 
         let_memory_grow(config.language.rollout)
         torch.set_num_threads(config.num_threads or available_cores())
+
+    def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
+        from .build import build_training
+        from .evaluator import TextEvaluator
+
+        self.prepare(config)
         training = build_training(config, run)
         return training.trainer, TextEvaluator(config, run, training)

@@ -69,6 +69,7 @@ def evaluate_source(
         )
     text = None if plain is None else read_text(plain)
     config = evaluation_config(source, task, settings, rollout)
+    config.domain.prepare(config)
     loaded = load_writer(source, config.device, which)
     asked = config.task
     conversation = make_conversation(asked, loaded.tokenizer, loaded.model, prefill)
@@ -148,9 +149,11 @@ def evaluate_reward_model(
     source: str, *, task: str | None, settings: Sequence[str], problems: int | None, which: Which = None
 ) -> Measure:
     """Share of held-out pairs of which a run's reward model prefers the chosen answer."""
-    loaded = load_run(language_run(Path(source)), which)
-    assert isinstance(loaded.model, RewardModel) and loaded.config is not None
-    asked = merge(loaded.config, None, settings).task
+    run = language_run(Path(source))
+    config = merge(run.config(), None, settings)
+    config.domain.prepare(config)
+    loaded, asked = load_run(run, which), config.task
+    assert isinstance(loaded.model, RewardModel)
     if task is not None and task != asked.name:
         asked = find_language_task(task)
     rows = asked.source.rows("test")[:problems]

@@ -33,7 +33,7 @@ def reward_of_run(prompts: Sequence[Any], completions: Sequence[str], *, run: st
     """Scores of the reward model trained in the folder ``run``, for answers to prompts (texts or messages)."""
     loaded = reward_model(run)
     model, task = loaded.model, loaded.task
-    assert task is not None
+    assert isinstance(model, RewardModel) and task is not None
     conversation = make_conversation(task, loaded.tokenizer)
     sequences = []
     tools = columns.get("tools") or [None] * len(prompts)
@@ -43,5 +43,5 @@ def reward_of_run(prompts: Sequence[Any], completions: Sequence[str], *, run: st
     device, found = next(model.parameters()).device, []
     for first in range(0, len(sequences), BATCH):
         tokens, lengths, _ = pad(sequences[first : first + BATCH], device)
-        found += model.score(tokens, lengths).tolist()  # type: ignore[operator]
+        found += model.score(tokens, lengths).tolist()
     return found

@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import UserError
-from gaitway_files.reading import MIB, NAME, SENTENCE, FileError, MissingFile, as_text, check_texts, read_bytes
+from gaitway_files.reading import MIB, SENTENCE, FileError, MissingFile, as_text, check_texts, read_bytes
 from gaitway_files.writing import write_text
 from gaitway_files.yaml_files import dump_yaml, parse_yaml
 
+from .consistency import inconsistencies
+from .parts import (
+    ESTIMATE,
+    ESTIMATED,
+    TWIST,
+    VELOCITY,
+    Action,
+    Actuator,
+    CommandCalibration,
+    HeightScan,
+    RigidObject,
+    Signal,
+    TermLayout,
+    built,
+)
 from .schema import CONTRACT_SCHEMA, problems
 
 CONTRACT_FILE = "contract.yaml"
@@ -30,25 +42,8 @@ CONTRACT_VERSION = 3
 READABLE = (2, 3)
 """Version 2 has velocity commands of robots with a free base alone."""
 SEAL = "sha256: "
-MEASURED = ("joint_pos", "joint_vel", "imu_quat_wxyz", "gyro", "command")
-IMU = ("imu_quat_wxyz", "gyro")
-"""Those of :data:`MEASURED` that a robot with a fixed base does not have."""
-VELOCITY, NUMBERS = "velocity", "numbers"
-"""Operators: who gives the command. A velocity is steered, other numbers are set."""
-TWIST = {"lin_vel_x": "m/s", "lin_vel_y": "m/s", "ang_vel_z": "rad/s"}
-"""Numbers of a velocity command, and their units."""
-ESTIMATED = ("base_lin_vel", "height_scan", "object_pos")
-"""Inputs that no sensor gives: a graph has those of them that its policy reads, between MEASURED and ``state``."""
-OUTPUTS = ("joint_pos_target", "action", "next_state")
-ESTIMATE = "estimated_"
-"""Begins the name of an output that the policy estimates for itself, and that nothing on the robot needs."""
-OWN_VELOCITY = f"{ESTIMATE}base_lin_vel"
 FILE_BYTES = 256 * MIB
 """Most of a file of a bundle; the graph of a policy of 10 million parameters has 40 MB."""
-MAX_DECIMATION, MAX_SCAN_POINTS = 1000, 10_000
-"""Bounds far above any robot's; the largest single numbers are in contract.schema.json."""
-POSE_SLACK = 0.05
-"""Distance of the default pose outside a joint's limits that rounding and calibration explain [rad]."""
 DEFAULT_ACCELERATION = (2.0, 2.0, 4.0)
 """[m/s^2, m/s^2, rad/s^2]; how fast the controller lets a velocity command change where the graph has no limit."""
 WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
@@ -56,113 +51,6 @@ WHAT_TO_DO = "export the run again; a bundle is not edited by hand"
 
 class BundleError(UserError):
     """A bundle that must not be run, with the file or key at fault and the fix."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Actuator:
-    """PD gains and the torque clip of a group of joints: ``dc_motor`` (torque-speed line) or ``implicit_pd``."""
-
-    joints: tuple[str, ...]
-    law: str
-    stiffness: float
-    """[N m/rad]"""
-    damping: float
-    """[N m s/rad]"""
-    effort_limit: float
-    """[N m]"""
-    saturation_effort: float | None = None
-    """Stall torque [N m], ``dc_motor`` only."""
-    velocity_limit: float | None = None
-    """No-load speed [rad/s], ``dc_motor`` only."""
-    armature: float | None = None
-    """Inertia that the drive added to its joint in training [kg m^2]; without it, what robot.xml says."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """``joint_pos_target = clamp(offset + scale * clamp(action, +-raw_clip), clip)``.
-
-    The graph does it, this is for the reader. One value per joint.
-    """
-
-    kind: str
-    scale: tuple[float, ...]
-    offset: tuple[float, ...]
-    clip: tuple[tuple[float, float], ...] | None = None
-    """[rad]"""
-    raw_clip: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeightScan:
-    """Points of the ``height_scan`` input: a yaw-aligned grid under the base, x fastest, from -size/2 to size/2 [m]."""
-
-    resolution: float
-    size: tuple[float, float]
-
-    def points(self) -> tuple[tuple[float, float], ...]:
-        """Position of each point in the base's yaw frame [m], (P, 2)."""
-        xs, ys = ([-length / 2 + k * self.resolution for k in range(self._count(length))] for length in self.size)
-        return tuple((x, y) for y in ys for x in xs)
-
-    @property
-    def num_points(self) -> int:
-        """Number of points P."""
-        return math.prod(self._count(length) for length in self.size)
-
-    def _count(self, length: float) -> int:
-        return int(length / self.resolution + 1e-6) + 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class RigidObject:
-    """A cuboid beside the robot in training, whose place the policy reads as ``object_pos``."""
-
-    size: tuple[float, float, float]
-    """Edge lengths [m]."""
-    mass: float
-    """[kg]"""
-    friction: float
-    """Sliding friction of all its contacts."""
-    pos: tuple[float, float, float]
-    """Place of its middle at the start [m]; the robot's base is above the origin."""
-    spread: tuple[tuple[float, float], ...]
-    """Range of what is added to ``pos`` at the start of an episode [m], (3, 2)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommandCalibration:
-    """Corrections measured in simulation, with which the robot does what it is told.
-
-    With u the command as shares of ``ends``, the policy sees u + clamp(``factors`` f(u), +-0.25), at most ``most``. The
-    features f are ``gaitway_sim2real.bundle.calibration.features``. The graph does it, this is for the reader.
-    """
-
-    ends: tuple[float, float, float]
-    most: float
-    factors: tuple[tuple[float, ...], ...]
-    """(3, 51)"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Signal:
-    """One input or output of the graph, float32; the first dimension is the batch, ``N``."""
-
-    name: str
-    shape: tuple[str | int, ...]
-    unit: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class TermLayout:
-    """One term of the actor's observation, in order: ``history`` frames of ``dim`` numbers, oldest first."""
-
-    term: str
-    dim: int
-    history: int
-    scale: float | tuple[float, ...]
-    clip: tuple[float, float] | None
-    signals: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,7 +232,7 @@ class Contract:
         if hashlib.sha256(body.encode()).hexdigest() != stated.strip():
             raise BundleError(f"{path} has been edited since export (its sha256 does not match): {WHAT_TO_DO}")
         _check(data, path)
-        found = cls(**{key: _built(key, value) for key, value in data.items() if key != "sha256"})
+        found = cls(**{key: built(key, value) for key, value in data.items() if key != "sha256"})
         if MOTION_FILE not in found.files:
             return found
         return dataclasses.replace(found, motion=_verified(bundle, MOTION_FILE, found.files[MOTION_FILE]))
@@ -402,110 +290,10 @@ def _check(data: Any, where: str | Path) -> None:
         check_texts(data, where, SENTENCE)
     except FileError as error:
         raise BundleError(str(error)) from None
-    faults = list(problems(data, CONTRACT_SCHEMA)) or list(_inconsistencies(data))
+    faults = list(problems(data, CONTRACT_SCHEMA)) or list(inconsistencies(data))
     if faults:
         more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
         raise BundleError(f"{where}: {'; '.join(faults[:3])}{more}")
-
-
-def _inconsistencies(data: dict[str, Any]) -> list[str]:
-    """Faults that need two keys to be seen."""
-    names, faults = data["joint_names"], []
-    if len(data["commands"]) != 1 or not all(data["commands"].values()):
-        told = ", ".join(map(str, data["commands"])) or "nothing"
-        return [f"commands has {told}, and a bundle has one command with numbers"]
-    if wrong := [name for name in next(iter(data["commands"].values())) if not isinstance(name, str)]:
-        return [f"commands has a number named {wrong[0]!r}: a name is text"]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        faults.append(f"joint_names lists {', '.join(twice)} twice")
-    faults += [
-        f"{key} has {len(data[key])} characters, {NAME} at most" for key in ("task", "robot") if len(data[key]) > NAME
-    ]
-    faults += [
-        f"{key} has {len(data[key])} entries for {len(names)} joint_names"
-        for key in ("default_joint_pos", "joint_pos_limits")
-        if len(data[key]) != len(names)
-    ]
-    numbers = next(iter(data["commands"].values()))
-    faults += _of_command(data, numbers)
-    if not data["foot_bodies"] and not data.get("fixed_base"):
-        faults.append("foot_bodies is empty, which only a robot with fixed_base may have")
-    ranges = [*zip(names, data["joint_pos_limits"], strict=False), *numbers.items()]
-    faults += [f"the range of {name} is empty: [{low}, {high}]" for name, (low, high) in ranges if low > high]
-    for name, pose, (low, high) in zip(names, data["default_joint_pos"], data["joint_pos_limits"], strict=False):
-        if not low - POSE_SLACK <= pose <= high + POSE_SLACK:
-            turned = math.radians(pose)
-            hint = f" (in degrees? then it is {turned:.4g} rad)" if low <= turned <= high else ""
-            faults.append(f"default_joint_pos of {name} is {pose}, outside its joint_pos_limits [{low}, {high}]{hint}")
-    motor = {"saturation_effort", "velocity_limit"}
-    grouped: Counter[str] = Counter()
-    for number, actuator in enumerate(data["actuators"]):
-        grouped.update(actuator["joints"])
-        if actuator["law"] == "dc_motor" and (lacking := sorted(motor - actuator.keys())):
-            faults.append(f"actuators[{number}].law dc_motor needs {' and '.join(lacking)}")
-    if wrong := [name for name in dict.fromkeys((*names, *grouped)) if grouped[name] != 1 or name not in names]:
-        faults.append(f"actuators must list each of joint_names once, and do not: {', '.join(wrong)}")
-    for key in ("scale", "offset", "clip"):
-        if len(values := data["action"].get(key) or names) != len(names):
-            faults.append(f"action.{key} has {len(values)} entries for {len(names)} joint_names")
-    ratio = data["control_dt"] / data["physics_dt"]
-    if not 1 <= round(ratio) <= MAX_DECIMATION or abs(ratio - round(ratio)) > 1e-6:
-        faults.append(
-            f"control_dt {data['control_dt']} is not a multiple of physics_dt {data['physics_dt']}, "
-            f"from 1 to {MAX_DECIMATION}"
-        )
-    scan = data.get("height_scan")
-    dims = {"joint_pos": len(names), "joint_vel": len(names), "imu_quat_wxyz": 4, "gyro": 3, "command": len(numbers),
-            "base_lin_vel": 3, "object_pos": 3, "height_scan": HeightScan(**_frozen(scan)).num_points if scan else 0,
-            "state": data["state_dim"], "joint_pos_target": len(names), "action": len(names),
-            "next_state": data["state_dim"]}  # fmt: skip
-    if dims["height_scan"] > MAX_SCAN_POINTS:
-        faults.append(f"height_scan has {dims['height_scan']} points, and {MAX_SCAN_POINTS} at most")
-    inputs = [signal["name"] for signal in data["inputs"]]
-    if ("height_scan" in inputs) != (scan is not None):
-        faults.append("height_scan must describe the input of that name, and be absent without one")
-    if len(objects := data.get("objects") or {}) != 1 and ("object_pos" in inputs or objects):
-        faults.append(f"objects has {len(objects)}, and a policy that reads object_pos has one")
-    measured = (name for name in MEASURED if not (data.get("fixed_base") and name in IMU))
-    read = (*measured, *(name for name in ESTIMATED if name in inputs), "state")
-    if unread := [name for name in data.get("estimators", {}) if name not in inputs or name not in ESTIMATED]:
-        faults.append(f"estimators names {', '.join(unread)}, which the policy does not read")
-    estimates = (signal["name"] for signal in data["outputs"] if signal["name"].startswith(ESTIMATE))
-    for key, expected in (("inputs", read), ("outputs", (*OUTPUTS[:-1], *estimates, OUTPUTS[-1]))):
-        if (found := tuple(signal["name"] for signal in data[key])) != expected:
-            faults.append(f"{key} are {', '.join(found)}; expected {', '.join(expected)}")
-        faults += [
-            f"{signal['name']} has shape {signal['shape']}, expected ['N', {dims[signal['name']]}]"
-            for signal in data[key]
-            if signal["name"] in dims and signal["shape"] != ["N", dims[signal["name"]]]
-        ]
-    faults += [f"files: {name!r} is not a plain file name" for name in data["files"] if Path(name).name != name]
-    return faults
-
-
-def _of_command(data: dict[str, Any], numbers: Mapping[str, Any]) -> list[str]:
-    """Faults of the command."""
-    faults = []
-    operator = data.get("operator", VELOCITY)
-    if operator == VELOCITY and set(numbers) != set(TWIST):
-        twist = ", ".join(TWIST)
-        faults.append(f"commands has {', '.join(numbers)}; a velocity has {twist}, others have operator: {NUMBERS}")
-    for key in ("command_acceleration", "command_rest"):
-        if len(data.get(key) or numbers) != len(numbers):
-            faults.append(f"{key} has {len(data[key])} entries for {len(numbers)} numbers of the command")
-    if operator != VELOCITY and "command_acceleration" not in data:
-        faults.append(f"command_acceleration is missing, and nothing else limits how fast {', '.join(numbers)} change")
-    for (name, (low, high)), value in zip(numbers.items(), data.get("command_rest") or (), strict=False):
-        if not low <= value <= high:
-            faults.append(f"command_rest of {name} is {value}, outside its range [{low}, {high}]")
-    units = next((signal["unit"] for signal in data["inputs"] if signal["name"] == "command"), "")
-    if operator != VELOCITY and len(units.split(", ")) != len(numbers):
-        faults.append(f"the unit of command is {units!r}; expected one, and a comma, for each of {', '.join(numbers)}")
-    if operator != VELOCITY and "command_calibration" in data:
-        faults.append("command_calibration is for velocities")
-    if "suite" in data and (operator == VELOCITY or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", data["suite"])):
-        faults.append(f"suite is {data['suite']!r}; expected module:OBJECT, of a command that is no velocity")
-    return faults
 
 
 def _plain(value: Any) -> Any:
@@ -520,28 +308,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _frozen(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_frozen(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _frozen(item) for key, item in value.items()}
-    return value
-
-
-_PARTS: dict[str, Any] = {
-    "actuators": Actuator, "action": Action, "height_scan": HeightScan, "inputs": Signal, "outputs": Signal,
-    "observation": TermLayout, "command_calibration": CommandCalibration,
-}  # fmt: skip
-"""Keys whose mappings, alone or in a list, become dataclasses."""
-
-
-def _built(key: str, value: Any) -> Any:
-    if key == "objects":
-        return {name: RigidObject(**_frozen(each)) for name, each in value.items()}
-    if (kind := _PARTS.get(key)) is None:
-        return _frozen(value)
-    if isinstance(value, list):
-        return tuple(kind(**_frozen(row)) for row in value)
-    return kind(**_frozen(value))

@@ -16,7 +16,8 @@ from gaitway_files.reading import FileError
 from numpy.typing import NDArray
 
 from ..interface import Array, Signals
-from .contract import FILE_BYTES, IMU, WHAT_TO_DO, BundleError, Contract, verify_files
+from .contract import FILE_BYTES, WHAT_TO_DO, BundleError, Contract, verify_files
+from .parts import IMU
 
 GOLDEN_TOLERANCE = 1e-5  # absolute below 1, relative above
 QUATERNION_TOLERANCE = 0.1

@@ -22,7 +22,8 @@ from mcap.stream_reader import StreamReader, breakup_chunk
 from mcap.writer import CompressionType, Writer
 from numpy.typing import NDArray
 
-from ..bundle.contract import CONTRACT_FILE, ESTIMATE, Contract
+from ..bundle.contract import CONTRACT_FILE, Contract
+from ..bundle.parts import ESTIMATE
 from ..interface import Health, Remote, Signals, pressed
 from ..wire.idl import HEADER
 from .encoder import COMMAND, EVENT, FRAME, POLICY, STATE, TOPICS

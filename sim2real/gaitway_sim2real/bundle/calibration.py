@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from gaitway_onboard.bundle.contract import CommandCalibration as Calibration
+from gaitway_onboard.bundle.parts import CommandCalibration as Calibration
 from gaitway_tasks.commands import Command
 from gaitway_tasks.robots import Mirror
 from gaitway_tasks.symmetry import SIGNS

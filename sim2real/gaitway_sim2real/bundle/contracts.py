@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from gaitway_files.errors import UserError
 from gaitway_files.versions import versions as installed
-from gaitway_onboard.bundle.contract import (
-    ESTIMATE,
-    NUMBERS,
-    VELOCITY,
-    Action,
-    Actuator,
-    Contract,
-    RigidObject,
-    Signal,
-    TermLayout,
-)
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import ESTIMATE, NUMBERS, VELOCITY, Action, RigidObject, Signal, TermLayout
 from gaitway_tasks.actions import joint_positions
 from gaitway_tasks.commands import check_exported, is_velocity, steering
 from gaitway_tasks.mdp.objects import reset_object_state_uniform
-from gaitway_tasks.robots import ActuatorLaw, DCMotor, Robot
 from gaitway_tasks.signals import signals_of
 from gaitway_tasks.spec import Task
 from gaitway_tasks.vocabulary import INPUTS, SIGNALS
 from gaitway_tasks.world import World
 
+from .robot_fields import robot_fields
 from .signal_policy import SignalPolicy, height_scan_of
 
 NO_CLIP = 1e6  # [rad]
@@ -180,43 +171,6 @@ def objects_of(task: Task) -> dict[str, RigidObject]:
         )
         for name, each in task.objects.items()
     }
-
-
-def robot_fields(robot: Robot) -> dict[str, Any]:
-    """The fields of a contract about the robot alone."""
-    return {
-        "robot": robot.name,
-        "joint_names": robot.joint_names,
-        "default_joint_pos": robot.default_joint_pos,
-        "joint_pos_limits": robot.joint_limits,
-        "soft_joint_pos_limit_factor": robot.soft_joint_pos_limit_factor,
-        "actuators": actuators_of(robot),
-        "base_body": robot.base_name,
-        "foot_bodies": robot.foot_names,
-        "init_height": robot.init_height,
-        "fixed_base": True if robot.fixed_base else None,
-        "gravity_compensation": True if robot.gravity_compensation else None,
-    }
-
-
-def actuators_of(robot: Robot) -> tuple[Actuator, ...]:
-    """The drives of ``robot`` as groups of joints that are alike."""
-    groups: dict[ActuatorLaw, list[str]] = {}
-    for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True):
-        groups.setdefault(law, []).append(name)
-    return tuple(
-        Actuator(
-            joints=tuple(names),
-            law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
-            stiffness=law.stiffness,
-            damping=law.damping,
-            effort_limit=law.effort_limit,
-            saturation_effort=law.saturation_effort if isinstance(law, DCMotor) else None,
-            velocity_limit=law.velocity_limit if isinstance(law, DCMotor) else None,
-            armature=law.armature,
-        )
-        for law, names in groups.items()
-    )
 
 
 def versions() -> dict[str, str]:

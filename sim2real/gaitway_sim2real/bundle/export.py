@@ -18,7 +18,8 @@ import torch
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import IMU, MOTION_FILE, is_bundle, sha256
+from gaitway_onboard.bundle.contract import MOTION_FILE, is_bundle, sha256
+from gaitway_onboard.bundle.parts import IMU
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import mjcf

@@ -6,7 +6,8 @@ import copy
 
 import numpy as np
 import torch
-from gaitway_onboard.bundle.contract import ESTIMATE, Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import ESTIMATE
 from gaitway_tasks.commands import steering
 from gaitway_tasks.spec import Task
 from torch import nn

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import torch
 from gaitway_files.errors import UserError
-from gaitway_onboard.bundle.contract import ESTIMATE, IMU, MEASURED, HeightScan
+from gaitway_onboard.bundle.parts import ESTIMATE, IMU, MEASURED, HeightScan
 from gaitway_tasks.actions import joint_positions, joint_targets, of_joints
 from gaitway_tasks.commands import Command, steering
 from gaitway_tasks.managers import ObservationManager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from gaitway_onboard.bundle.contract import Contract, verify_files
@@ -73,10 +74,10 @@ class _OrderNames:
 
     def __init__(self, contract: Contract, bundle: Path) -> None:
         self.joint_names = contract.joint_names
-        robot = SimpleNamespace(name=contract.robot, joint_names=contract.joint_names, mjcf=bundle / "robot.xml")
+        robot: Any = SimpleNamespace(name=contract.robot, joint_names=contract.joint_names, mjcf=bundle / "robot.xml")
         self.orders = {
-            "PhysX (breadth-first)": physx_order(robot),  # type: ignore[arg-type]
-            "Newton and MuJoCo (depth-first)": newton_order(robot),  # type: ignore[arg-type]
+            "PhysX (breadth-first)": physx_order(robot),
+            "Newton and MuJoCo (depth-first)": newton_order(robot),
             "alphabetical": tuple(sorted(contract.joint_names)),
         }
 

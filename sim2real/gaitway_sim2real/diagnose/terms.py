@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from gaitway_files.reading import FileError
 from gaitway_files.yaml_files import read_yaml
-from gaitway_onboard.bundle.contract import Contract, TermLayout
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import TermLayout
 from gaitway_onboard.rotation import quat_apply, quat_apply_inverse
 from gaitway_tasks.vocabulary import BY_ISAACLAB, OBSERVATIONS
 

@@ -7,6 +7,7 @@ Function numbers and codes are those of Unitree's unitree_sdk2_python (``comm/mo
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any
 
@@ -23,7 +24,7 @@ DAMP, STAND_UP, STAND_DOWN = 1001, 1004, 1005
 NOT_IMPLEMENTED, BAD_PARAMETER, NOT_ACTIVE = 3203, 3204, 7004
 
 
-class _Service:
+class _Service(ABC):
     """Answers requests, ``delay`` [s] after they came; ``silent`` is one that is not there at all."""
 
     def __init__(self, bus: Bus, name: str, *, delay: float = 0.0, silent: bool = False):
@@ -34,9 +35,9 @@ class _Service:
             self._requests = bus.subscriber(Topic(f"rt/api/{name}/request", REQUEST.name, depth=16))
             self._responses = bus.publisher(Topic(f"rt/api/{name}/response", RESPONSE.name))
 
+    @abstractmethod
     def answer(self, now: float, function: int, parameter: Any) -> tuple[int, str]:
         """Code and data of the answer."""
-        raise NotImplementedError
 
     def serve(self, now: float) -> None:
         if self._requests is None or self._responses is None:

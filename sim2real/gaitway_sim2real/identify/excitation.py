@@ -12,11 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from gaitway_files.errors import UserError
-from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Action, Actuator, Contract, Signal
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import MEASURED, OUTPUTS, Action, Signal
 from gaitway_onboard.bundle.policy import match_joints
 from gaitway_onboard.interface import Array, Signals
-from gaitway_tasks.robots import DCMotor, Robot
+from gaitway_tasks.robots import Robot
 from numpy.typing import NDArray
+
+from ..bundle.robot_fields import robot_fields
 
 CONTROL_DT = 0.01  # [s]
 SLOW, FAST = (0.1, 0.8), (0.6, 6.0)  # bands of the waves [Hz]
@@ -103,29 +106,10 @@ def excitation_contract(robot: Robot) -> Contract:
     still = (0.0, 0.0)
     return Contract(
         task="excitation",
-        robot=robot.name,
-        joint_names=robot.joint_names,
-        default_joint_pos=robot.default_joint_pos,
-        joint_pos_limits=robot.joint_limits,
-        soft_joint_pos_limit_factor=robot.soft_joint_pos_limit_factor,
-        actuators=tuple(
-            Actuator(
-                joints=(name,),
-                law="dc_motor" if isinstance(law, DCMotor) else "implicit_pd",
-                stiffness=law.stiffness,
-                damping=law.damping,
-                effort_limit=law.effort_limit,
-                saturation_effort=law.saturation_effort if isinstance(law, DCMotor) else None,
-                velocity_limit=law.velocity_limit if isinstance(law, DCMotor) else None,
-            )
-            for name, law in zip(robot.joint_names, robot.joint_actuators, strict=True)
-        ),
+        **robot_fields(robot),
         action=Action(kind="joint_position", scale=(1.0,) * robot.num_joints, offset=robot.default_joint_pos),
         control_dt=CONTROL_DT,
         physics_dt=CONTROL_DT,
-        base_body=robot.base_name,
-        foot_bodies=robot.foot_names,
-        init_height=robot.init_height,
         commands={"base_velocity": dict.fromkeys(("lin_vel_x", "lin_vel_y", "ang_vel_z"), still)},
         conventions={"quaternion": "w, x, y, z"},
         inputs=tuple(Signal(name=name, shape=("N", widths[name]), unit="SI") for name in (*MEASURED, "state")),

@@ -13,7 +13,8 @@ import numpy as np
 from gaitway_files.graphs import open_graph
 from gaitway_files.writing import whole_folder
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import Action, Contract, Signal, TermLayout, is_bundle, sha256
+from gaitway_onboard.bundle.contract import Contract, is_bundle, sha256
+from gaitway_onboard.bundle.parts import Action, Signal, TermLayout
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.mdp.commands import UniformVelocityCommand
@@ -22,10 +23,11 @@ from gaitway_tasks.robots.check import check_robot
 from gaitway_tasks.spec import ObservationGroup, Task, Timing
 from gaitway_tasks.vocabulary import OBSERVATIONS
 
-from ..bundle.contracts import CONVENTIONS, UNITS, robot_fields, versions
+from ..bundle.contracts import CONVENTIONS, UNITS, versions
 from ..bundle.golden import Signals, plausible_signals, record_golden
 from ..bundle.io_descriptors import io_descriptors, raw_observation
 from ..bundle.model_files import copy_model
+from ..bundle.robot_fields import robot_fields
 from ..mujoco.plant import build_plant
 from .description import TERMS, Description, Term
 from .description_file import as_data

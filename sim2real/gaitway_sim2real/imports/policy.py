@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import torch
 from gaitway_files.errors import UserError
-from gaitway_onboard.bundle.contract import MEASURED
+from gaitway_onboard.bundle.parts import MEASURED
 from gaitway_tasks.actions import joint_targets
 from gaitway_tasks.math import projected_gravity
 from torch import Tensor, nn

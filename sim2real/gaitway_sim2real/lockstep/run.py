@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY, BundleError, verify_files
+from gaitway_onboard.bundle.contract import BundleError, verify_files
+from gaitway_onboard.bundle.parts import OWN_VELOCITY
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.control.commands import CommandSource, Script, check_range, scripted, tour_of
 from gaitway_onboard.control.controller import Mode

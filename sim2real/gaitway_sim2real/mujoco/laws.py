@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gaitway_onboard.bundle.contract import Actuator, Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import Actuator
 from gaitway_tasks.robots.robot import ActuatorLaw, DCMotor, ImplicitPD
 
 

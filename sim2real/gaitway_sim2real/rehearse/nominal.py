@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from gaitway_files.hardware import Hardware
-from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import OWN_VELOCITY
 from gaitway_onboard.control.commands import Script, scripted, tour
 from gaitway_onboard.control.controller import Mode
 from gaitway_onboard.control.loop import Period

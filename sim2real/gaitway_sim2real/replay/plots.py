@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from gaitway_onboard.bundle.contract import ESTIMATE, OWN_VELOCITY
+from gaitway_onboard.bundle.parts import ESTIMATE, OWN_VELOCITY
 from gaitway_onboard.flight.reading import Flight
 from gaitway_onboard.rotation import tilt_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from gaitway_files.errors import UserError
 from gaitway_files.json_files import parse_json
 from gaitway_files.reading import NAME, FileError, check_texts
-from gaitway_onboard.bundle.contract import OWN_VELOCITY
+from gaitway_onboard.bundle.parts import OWN_VELOCITY
 from gaitway_onboard.flight.reading import Event, Flight
 
 CLAMPED = 1e-9

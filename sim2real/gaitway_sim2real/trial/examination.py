@@ -25,12 +25,12 @@ from ..pages.verdict import plain, rounded
 from .conditions import Conditions
 from .judging import Plants, conditions_of, nothing_to_judge, usable
 from .metric import Metric
+from .result import LimitCheck
 from .scenario import MARGIN, Limit, Scenario, shorter
 from .simulate import Trajectory, simulate
 from .suite import Suite
 from .suites import suite_of
 from .tally import Tally, measured
-from .verdict import LimitCheck
 
 HOPELESS = 3.0
 """Multiple of its allowance that a check must use for the remaining floors to be skipped."""

@@ -20,9 +20,10 @@ from ..population.walk import Walk
 from .intervals import mean_interval
 from .metric import Metric
 from .paired import BATCH, ERROR, POINTS, POWER, Pairs, compare, difference, quantile
+from .result import ScenarioResult
 from .suite import Suite
 from .suites import suite_of
-from .verdict import ScenarioResult, Verdict
+from .verdict import Verdict
 
 BETTER, WORSE, NO_DIFFERENCE = "better", "worse", "no difference shown"
 MOST_TWINS = 4000

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from gaitway_onboard.bundle.contract import Contract
 
@@ -15,6 +14,7 @@ from ..mujoco.plant import Plant
 from .conditions import Conditions
 from .engines import Engine, part, plan, together, trajectory_of
 from .metric import Metric
+from .result import ScenarioResult
 from .scenario import Scenario
 from .simulate import Trajectory
 
@@ -62,23 +62,6 @@ def walk(
         first += scenario.envs
 
 
-class Result(Protocol):
-    """The part of a scenario's result that is read here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def engine(self) -> str: ...
-    @property
-    def same_as(self) -> str: ...
-    @property
-    def factor(self) -> str: ...
-    @property
-    def metrics(self) -> dict[str, float]: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One metric of one scenario in every engine."""
@@ -98,12 +81,12 @@ class Comparison:
         return f"{self.metric.title.lower()}: {', '.join(shown)}"
 
 
-def engines_of(results: Iterable[Result]) -> tuple[str, ...]:
+def engines_of(results: Iterable[ScenarioResult]) -> tuple[str, ...]:
     """Titles of the engines, MuJoCo first."""
     return tuple(dict.fromkeys([MUJOCO, *(result.engine for result in results if result.engine)]))
 
 
-def comparisons(results: Iterable[Result], metrics: Sequence[Metric]) -> list[Comparison]:
+def comparisons(results: Iterable[ScenarioResult], metrics: Sequence[Metric]) -> list[Comparison]:
     """Comparisons of ``metrics`` that more than one engine measured, scenario by scenario."""
     results = tuple(results)
     rows = []
@@ -119,7 +102,7 @@ def comparisons(results: Iterable[Result], metrics: Sequence[Metric]) -> list[Co
     return rows
 
 
-def side_by_side(results: Iterable[Result], metrics: Sequence[Metric]) -> list[str]:
+def side_by_side(results: Iterable[ScenarioResult], metrics: Sequence[Metric]) -> list[str]:
     """Lines for a terminal about the nominal scenario in every engine; empty where only MuJoCo was run."""
     results = tuple(results)
     nominal = {result.same_as for result in results if result.factor == FACTOR}

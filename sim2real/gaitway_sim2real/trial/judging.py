@@ -29,6 +29,7 @@ from .in_engines import engine_scenarios, walk
 from .ladders import GAVE_UP, classes_of, ladder_title, on_tiles
 from .levels import level_of
 from .needs import LeftOut
+from .result import ScenarioResult, SeedResult
 from .running import Plants, conditions_of, run_scenarios
 from .scenario import Scenario
 from .schedule import MOST_REPETITIONS, Order, Progress, Task, run_all
@@ -37,7 +38,7 @@ from .studio import Frames, Pictures, Studio
 from .suite import Suite, bodily, check_scenarios
 from .suites import suite_of
 from .tally import Run, Tally, joined, measured
-from .verdict import ScenarioResult, SeedResult, Verdict
+from .verdict import Verdict
 from .why import Shown
 from .workers import Workers
 

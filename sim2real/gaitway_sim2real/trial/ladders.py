@@ -5,50 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Protocol
 
 from gaitway_tasks.ground import Ground
 from gaitway_tasks.terrain.course import COURSES, Course
 
+from .result import ScenarioResult
 from .scenario import Scenario
 
 HOPELESS, IN_A_ROW = 0.5, 2
 """Climbing stops after so many rungs in a row that less than this share of the robots passed."""
 GAVE_UP = f"fewer than {100 * HOPELESS:.0f} % of the robots crossed each of the {IN_A_ROW} rungs below"
-
-
-class Check(Protocol):
-    """A rung's number against its limit."""
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def undecided(self) -> bool: ...
-
-    def said(self, number: float) -> str: ...
-
-
-class Result(Protocol):
-    """The part of a scenario's result that is read here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def ladder(self) -> str: ...
-    @property
-    def level(self) -> str: ...
-    @property
-    def number(self) -> float | None: ...
-    @property
-    def envs(self) -> int: ...
-    @property
-    def passed(self) -> bool: ...
-    @property
-    def checks(self) -> tuple[Check, ...]: ...
 
 
 def ladder_title(name: str) -> str:
@@ -73,7 +39,7 @@ def on_tiles(scenario: Scenario) -> list[Scenario]:
     ]
 
 
-def hopeless(results: Iterable[Result]) -> bool:
+def hopeless(results: Iterable[ScenarioResult]) -> bool:
     """True if a ladder whose rungs so far are ``results`` is not climbed further."""
     last = [result for result in results if result.number is not None][-IN_A_ROW:]
     return len(last) == IN_A_ROW and all(result.checks[0].value < HOPELESS for result in last)
@@ -97,9 +63,9 @@ class Class:
         return f"{ladder_title(self.ladder).lower()}: {self.level or 'none'} ({self.said})"
 
 
-def classes_of(results: Iterable[Result]) -> tuple[Class, ...]:
+def classes_of(results: Iterable[ScenarioResult]) -> tuple[Class, ...]:
     """The class of each ladder that was climbed. A rung counts if its whole interval is within its first limit."""
-    ladders: dict[str, list[Result]] = {}
+    ladders: dict[str, list[ScenarioResult]] = {}
     for result in results:
         if result.ladder and result.number is not None:
             ladders.setdefault(result.ladder, []).append(result)
@@ -114,7 +80,7 @@ def classes_of(results: Iterable[Result]) -> tuple[Class, ...]:
     return tuple(found)
 
 
-def _said(result: Result) -> str:
+def _said(result: ScenarioResult) -> str:
     check = result.checks[0]
     value, low, high = (check.said(number) for number in (check.value, check.low, check.high))
     doubt = ", undecided" * check.undecided

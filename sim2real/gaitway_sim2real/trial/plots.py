@@ -14,8 +14,8 @@ from ..pages.model import Figure, Group, heading, note
 from ..pages.svg import Axes, number, ticks
 from .evidence import Evidence
 from .metric import Metric
+from .result import ScenarioResult
 from .sensitivity import Factor
-from .verdict import ScenarioResult
 
 
 def torque_speed(evidence: Evidence, contract: Contract) -> str:

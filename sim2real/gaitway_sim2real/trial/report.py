@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gaitway_onboard.bundle.contract import Actuator, Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import Actuator
 
 from ..mujoco.robots import CONTACT_FORCE, MAX_TILT, MIN_HEIGHT
 from ..pages.media import film
@@ -36,9 +37,10 @@ from .engine_section import engine_section
 from .evidence import Evidence, Strip
 from .metric import Metric
 from .needs import by_reason
+from .result import LimitCheck, ScenarioResult
 from .suite import Suite
 from .suites import OWN
-from .verdict import LimitCheck, ScenarioResult, Verdict
+from .verdict import Verdict
 from .why import Shown
 
 MOST_FAILURES = 7

@@ -5,24 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
+from .result import ScenarioResult
 from .suite import Suite
-
-
-class Result(Protocol):
-    """The part of a scenario's result that is read here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def factor(self) -> str: ...
-    @property
-    def level(self) -> str: ...
-    @property
-    def number(self) -> float | None: ...
-    @property
-    def metrics(self) -> dict[str, float]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +35,7 @@ class Factor:
     levels: tuple[Level, ...]
 
 
-def sensitivity(results: Iterable[Result], suite: Suite) -> tuple[Factor, ...]:
+def sensitivity(results: Iterable[ScenarioResult], suite: Suite) -> tuple[Factor, ...]:
     """The table; empty if the nominal scenario was not run. Factors of which no level was run are left out."""
     results = tuple(results)
     nominal = next((result for result in results if result.name == suite.nominal), None)
@@ -70,7 +55,7 @@ def sensitivity(results: Iterable[Result], suite: Suite) -> tuple[Factor, ...]:
     return tuple(table)
 
 
-def _level(result: Result, nominal: Result, label: str, number: float | None, suite: Suite) -> Level:
+def _level(result: ScenarioResult, nominal: ScenarioResult, label: str, number: float | None, suite: Suite) -> Level:
     known = [metric for metric in suite.key_metrics if metric in result.metrics]
     values = {metric: result.metrics[metric] for metric in known}
     change = {metric: values[metric] - nominal.metrics.get(metric, math.nan) for metric in known}

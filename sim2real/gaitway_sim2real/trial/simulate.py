@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from gaitway_onboard.bundle.contract import OWN_VELOCITY, Contract
+from gaitway_onboard.bundle.contract import Contract
+from gaitway_onboard.bundle.parts import OWN_VELOCITY
 
 from ..mujoco.delay import DelayLine
 from ..mujoco.limbs import Arm

@@ -7,7 +7,8 @@ from typing import Any
 
 from gaitway_files.errors import UserError
 from gaitway_files.trust import object_named, require_trust
-from gaitway_onboard.bundle.contract import CONTRACT_FILE, VELOCITY, Contract
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, Contract
+from gaitway_onboard.bundle.parts import VELOCITY
 
 from .suite import Suite
 

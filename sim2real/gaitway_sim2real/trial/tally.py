@@ -10,10 +10,10 @@ import numpy as np
 from gaitway_onboard.bundle.contract import Contract
 
 from .intervals import Samples, pooled
+from .result import ScenarioResult
 from .scenario import Scenario
 from .simulate import Trajectory
 from .suite import Suite
-from .verdict import ScenarioResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from .. import reach
 from ..actions import BinaryJointPositionAction, JointPositionAction, joint_positions
 from ..mdp import curriculums, events, objects, observations, pose, rewards, terminations
 from ..objects import RigidObject
@@ -164,24 +165,13 @@ def cpu(task: Task) -> Task:
 
 
 FEW_CORES: dict[str, Any] = {
+    **reach.FEW_CORES,
     "num_envs": 256,
     "total_steps": 2_000_000,
     "examination_interval": 100_000,
-    "agent.first_guess": True,
     "agent.num_steps": 32,
-    "agent.gamma": 0.98,
-    "agent.average_steps": 100_000,
     "agent.model.actor_hidden": (256, 128, 64),
     "agent.model.critic_hidden": (256, 128, 64),
-    "agent.model.init_std": 0.05,
-    "agent.model.normalize_observations": False,
-    "agent.optimizer.epochs": 4,
-    "agent.optimizer.minibatches": 4,
-    "agent.optimizer.desired_kl": 0.01,
-    "agent.optimizer.entropy_coefficient": 0.0,
-    "agent.optimizer.learning_rate": 3e-5,
-    "agent.optimizer.precision": "float32",
-    "agent.optimizer.workers": 2,
     "simulator.cone": "elliptic",
 }
 """For two cores. The policy begins with a scripted grasp (:mod:`.script`), so that exploration may be small. bfloat16

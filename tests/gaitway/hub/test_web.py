@@ -153,7 +153,7 @@ def test_a_server_that_answers_everything_with_a_page(capsys: Any):
 def test_a_server_that_changes_its_files(shelf: Path, tmp_path: Path, capsys: Any):
     """The index is of one moment, and a file of another."""
 
-    class Changing(folder_handler(shelf).func):  # type: ignore[attr-defined, misc]
+    class Changing(folder_handler(shelf).func):
         def send_head(self) -> Any:
             if self.path.endswith("policy.onnx"):
                 path = shelf / "stand/policy.onnx"

@@ -72,7 +72,7 @@ def test_its_own_browser_connects(served: Any, origin: Any) -> None:
         f"ws://127.0.0.1:{served[1]}",
         origin=kept,
         additional_headers=cookie,
-        subprotocols=["viser-v0"],  # type: ignore[list-item]
+        subprotocols=["viser-v0"],
     ):
         pass
 
@@ -103,7 +103,7 @@ def test_nobody_gets_in_without_the_token(served: Any, path: str, cookie: str | 
         connect(
             f"ws://127.0.0.1:{served[1]}{path}",
             additional_headers=said,
-            subprotocols=["viser-v0"],  # type: ignore[list-item]
+            subprotocols=["viser-v0"],
         ),
     ):
         pass
@@ -118,7 +118,7 @@ def test_another_site_does_not(served: Any, origin: str) -> None:
         connect(
             f"ws://127.0.0.1:{served[1]}/?token={SECRET}",
             origin=origin.format(port=served[1]),
-            subprotocols=["viser-v0"],  # type: ignore[arg-type,list-item]
+            subprotocols=["viser-v0"],
         ),
     ):
         pass

@@ -89,7 +89,7 @@ class Entity:
         self.written["target"][:, joint_ids] = target
 
 
-class Scene(dict):  # type: ignore[type-arg]
+class Scene(dict):
     """Entities by name; ``sensors`` and ``env_origins`` as Isaac Lab's scene has them."""
 
     def __init__(self, robot: Entity, sensors: dict[str, Any], num_envs: int):

@@ -182,7 +182,7 @@ def make_env(env_cfg: Any, joints: list[str]) -> Any:
     def set_target(target: torch.Tensor, joint_ids: Any) -> None:
         env.target[:, joint_ids] = target
 
-    robot.set_joint_position_target = set_target  # type: ignore[attr-defined]
+    robot.set_joint_position_target = set_target
     sensors = {}
     if (scanner := getattr(env_cfg.scene, "height_scanner", None)) is not None:
         starts, _ = scanner.pattern_cfg.func(scanner.pattern_cfg, "cpu")

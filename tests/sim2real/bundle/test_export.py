@@ -16,7 +16,8 @@ import pytest
 import torch
 import yaml
 from gaitway_files.reading import FileError
-from gaitway_onboard.bundle.contract import MEASURED, OUTPUTS, Contract, verify_files
+from gaitway_onboard.bundle.contract import Contract, verify_files
+from gaitway_onboard.bundle.parts import MEASURED, OUTPUTS
 from gaitway_onboard.bundle.policy import OnboardPolicy
 from gaitway_onboard.interface import Signals
 from gaitway_sim2real.bundle import export

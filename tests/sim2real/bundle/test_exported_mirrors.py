@@ -14,7 +14,7 @@ import torch
 from box_spaces import box, boxes
 from gaitway_agents.models.actor_critic import ActorCritic
 from gaitway_agents.symmetry import CanonicalActor
-from gaitway_onboard.bundle.contract import ESTIMATE
+from gaitway_onboard.bundle.parts import ESTIMATE
 from gaitway_sim2real.bundle.calibration import NUM_FEATURES, CommandCalibration, allowed, ends_of
 from gaitway_sim2real.bundle.contracts import exportable
 from gaitway_sim2real.bundle.export import _export_graph, open_session

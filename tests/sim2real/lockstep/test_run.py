@@ -167,7 +167,7 @@ def test_a_robot_that_does_not_follow_is_not_ok(
     tracking.command, tracking.velocity = [told] * int(50 * seconds), [np.array(went)] * int(50 * seconds)
     loop: Any = SimpleNamespace(ok=True, reason="finished", policy_periods=50, compute_us=[1.0], overruns=0, clamped=0)
     numbers = {"linear_error": 0.1, "yaw_error": 0.1, "distance": 1.0, "shares": tracking.shares()}
-    report = RunReport(loop=loop, **numbers)  # type: ignore[arg-type]
+    report = RunReport(loop=loop, **numbers)
     assert report.lag == lag and report.exit_code == 0, "that is for a verdict to say"
     assert _summary(report).startswith(f"DOES NOT FOLLOW ({lag}): finished" if lag else "OK: finished")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gaitway_onboard.bundle.contract import BundleError, Contract, HeightScan
+from gaitway_onboard.bundle.contract import BundleError, Contract
+from gaitway_onboard.bundle.parts import HeightScan
 from gaitway_onboard.bundle.policy import OnboardPolicy, SignalError
 from gaitway_onboard.estimation.estimators import open_estimator
 from gaitway_onboard.interface import Signals
@@ -92,7 +93,7 @@ def signals(**changes: object) -> Signals:
         base_lin_vel=rng.normal(size=3),
         height_scan=rng.uniform(0.3, 0.7, 15),
     )
-    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(base, **changes)
 
 
 def test_the_contract_names_what_must_be_estimated(bundle: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gaitway_onboard.bundle.contract import HeightScan
+from gaitway_onboard.bundle.parts import HeightScan
 from gaitway_onboard.wire.memory import MemoryBus
 from gaitway_sim2real.digital_twin.quirks import Quirks
 from gaitway_sim2real.digital_twin.twin import Twin

@@ -65,7 +65,7 @@ def test_another_bundle_is_another_policy(flight: Flight, tmp_path: Path) -> Non
 
 
 def verdict(check: PolicyCheck) -> bool:
-    return Comparison(bundle="", policy=check, windows=None, walk=None, why_no_walk="").ok  # type: ignore[arg-type]
+    return Comparison(bundle="", policy=check, windows=None, walk=None, why_no_walk="").ok
 
 
 def test_another_robot_is_refused(flight: Flight, lean: Path, tmp_path: Path) -> None:

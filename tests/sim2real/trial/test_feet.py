@@ -38,7 +38,7 @@ def contract(bundle: Path) -> Contract:
 
 def plant_of(bundle: Path, model: Path | None = None, **changes: object) -> Plant:
     own = bundle / "robot.xml"
-    return build_plant(Contract.load(bundle), model or own, own, gait=True, **changes)  # type: ignore[arg-type]
+    return build_plant(Contract.load(bundle), model or own, own, gait=True, **changes)
 
 
 def stand(bundle: Path, plant: Plant, scenario: Scenario = STANDING) -> Trajectory:

@@ -23,7 +23,8 @@ from gaitway_sim2real.trial.gate import BETTER, NO_DIFFERENCE, WORSE, Gate, deci
 from gaitway_sim2real.trial.intervals import Samples
 from gaitway_sim2real.trial.junit import write_junit
 from gaitway_sim2real.trial.paired import ERROR, Pairs, quantile
-from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult, Verdict
+from gaitway_sim2real.trial.result import LimitCheck, ScenarioResult
+from gaitway_sim2real.trial.verdict import Verdict
 from gaitway_tasks.robots.go2 import GO2
 from gaitway_velocity.metrics import METRICS
 from gaitway_velocity.scenarios import SCENARIOS

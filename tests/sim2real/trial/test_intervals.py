@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 from gaitway_sim2real.trial.intervals import Samples, mean_interval, pooled, student, wilson
+from gaitway_sim2real.trial.result import LimitCheck
 from gaitway_sim2real.trial.scenario import Limit
-from gaitway_sim2real.trial.verdict import LimitCheck
 from gaitway_velocity.limits import FALLS_1, FALLS_5
 from gaitway_velocity.metrics import METRICS
 from gaitway_velocity.scenarios import SCENARIOS

@@ -16,8 +16,9 @@ from gaitway_sim2real.pages.model import Cell, Section
 from gaitway_sim2real.trial import plots, report
 from gaitway_sim2real.trial.evidence import Evidence
 from gaitway_sim2real.trial.feet import FootTrace
+from gaitway_sim2real.trial.result import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.sensitivity import sensitivity
-from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult, Verdict
+from gaitway_sim2real.trial.verdict import Verdict
 from gaitway_sim2real.trial.video import film_strip
 from gaitway_velocity import gait, gait_plots, sections
 from gaitway_velocity.metrics import METRICS

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from gaitway_sim2real.trial.feet import FootTrace
+from gaitway_sim2real.trial.result import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.simulate import Trajectory
-from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.why import FailedWalk
 from gaitway_velocity.explain import explain
 from gaitway_velocity.response import AXES, least_answered, levels

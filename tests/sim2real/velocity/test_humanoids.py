@@ -140,7 +140,7 @@ def test_the_centre_of_pressure_moves_from_heel_to_toe(bundles: dict[str, Path],
 
 
 def fallen(bundle: Path, contract: Contract, **changes: float) -> Trajectory:
-    scenario = replace(STANDING, **changes)  # type: ignore[arg-type]
+    scenario = replace(STANDING, **changes)
     conditions = SUITE.draw(scenario, contract, 0)
     policy = BatchedPolicy(bundle / "policy.onnx", contract, scenario.envs)
     return simulate(plant_of(bundle, contract), contract, policy, conditions)

@@ -12,8 +12,9 @@ import pytest
 from gaitway_onboard.bundle.contract import Contract
 from gaitway_sim2real.trial.intervals import Samples
 from gaitway_sim2real.trial.metric import action_rate, joint_use
+from gaitway_sim2real.trial.result import LimitCheck, ScenarioResult
 from gaitway_sim2real.trial.scenario import Limit, Scenario
-from gaitway_sim2real.trial.verdict import LimitCheck, ScenarioResult, Verdict, VerdictError
+from gaitway_sim2real.trial.verdict import Verdict, VerdictError
 from gaitway_velocity import metrics
 from recording import recording
 from stand_bundle import make_stand_bundle

@@ -20,9 +20,9 @@ from gaitway_sim2real.trial import Verdict, schedule, validate_bundle
 from gaitway_sim2real.trial.intervals import Samples, wilson
 from gaitway_sim2real.trial.ladders import another_tile, classes_of, hopeless, on_tiles
 from gaitway_sim2real.trial.needs import unmet
+from gaitway_sim2real.trial.result import ScenarioResult
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.simulate import Trajectory, simulate
-from gaitway_sim2real.trial.verdict import ScenarioResult
 from gaitway_sim2real.trial.video import PICTURES, climb_strip
 from gaitway_tasks.ground import Plane, Slope
 from gaitway_tasks.terrain.course import read_ground

@@ -164,10 +164,10 @@ class Cart:
 
     def drive(self, seconds: float) -> Trajectory:
         tour = Waypoints()
-        kept: Course = tour.start(self, np.random.default_rng(0))  # type: ignore[arg-type]
+        kept: Course = tour.start(self, np.random.default_rng(0))
         zeros = np.zeros((len(self.mass), 3))
         for _ in range(round(seconds / self.contract.control_dt)):
-            told = tour.told(zeros, self, kept)  # type: ignore[arg-type]
+            told = tour.told(zeros, self, kept)
             assert (np.abs(told) <= 0.3 + 1e-9).all()
             heard = np.where(np.abs(told) > self.deaf, told, 0.0)
             self.pose = ahead(self.pose, heard * self.contract.control_dt)
@@ -236,8 +236,8 @@ def test_targets_of_arms_are_smooth_and_in_their_range(statue: Path) -> None:
         contract=contract, plant=running.Plants(contract, statue / "robot.xml", statue / "robot.xml").get()
     )
     stressor, pose = ArmsMoved(), np.tile(contract.default_joint_pos, (3, 1))
-    kept = stressor.start(world, np.random.default_rng(0))  # type: ignore[arg-type]
-    told = np.array([stressor.driven(pose, world, kept) for _ in range(400)])  # type: ignore[arg-type]
+    kept = stressor.start(world, np.random.default_rng(0))
+    told = np.array([stressor.driven(pose, world, kept) for _ in range(400)])
     own, others = told[..., kept.joints] - pose[0, kept.joints], np.delete(told - pose, kept.joints, 2)
     ends = np.array(contract.soft_joint_pos_limits())[kept.joints] - pose[0, kept.joints, None]
     assert not others.any() and (own[0] == 0.0).all()

@@ -16,10 +16,10 @@ from gaitway_sim2real.mujoco.robots import RobotBatch
 from gaitway_sim2real.pages.verdict import write_verdict
 from gaitway_sim2real.trial import Verdict, judging, schedule, validate_bundle
 from gaitway_sim2real.trial.intervals import Samples
+from gaitway_sim2real.trial.result import ScenarioResult
 from gaitway_sim2real.trial.scenario import Scenario
 from gaitway_sim2real.trial.sensitivity import sensitivity
 from gaitway_sim2real.trial.simulate import simulate
-from gaitway_sim2real.trial.verdict import ScenarioResult
 from gaitway_velocity.command_classes import CLASSES
 from gaitway_velocity.commands import walks_a_class
 from gaitway_velocity.limits import FALLS_5, LINEAR

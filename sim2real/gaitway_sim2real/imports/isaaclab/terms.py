@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gaitway_onboard.bundle.contract import HeightScan
+from gaitway_onboard.bundle.parts import HeightScan
 from gaitway_tasks.mdp import observations
 from gaitway_tasks.spec import MAX_HISTORY, HeightScanner, ObservationGroup, ObservationTerm
 from gaitway_tasks.vocabulary import BY_ISAACLAB, OBSERVATIONS

@@ -11,17 +11,8 @@ import onnx
 from gaitway_files.graphs import open_graph
 from gaitway_files.reading import FileError, read_bytes
 from gaitway_files.writing import whole_folder
-from gaitway_onboard.bundle.contract import (
-    MEASURED,
-    OUTPUTS,
-    Action,
-    BundleError,
-    Contract,
-    Signal,
-    TermLayout,
-    is_bundle,
-    sha256,
-)
+from gaitway_onboard.bundle.contract import BundleError, Contract, is_bundle, sha256
+from gaitway_onboard.bundle.parts import MEASURED, OUTPUTS, Action, Signal, TermLayout
 from numpy.typing import NDArray
 
 from ...bundle.contracts import UNITS

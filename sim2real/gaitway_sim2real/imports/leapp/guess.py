@@ -11,16 +11,18 @@ from typing import Any
 import mujoco
 import numpy as np
 from gaitway_files.yaml_files import dump_yaml
-from gaitway_onboard.bundle.contract import Contract, HeightScan, sha256
+from gaitway_onboard.bundle.contract import Contract, sha256
+from gaitway_onboard.bundle.parts import HeightScan
 from gaitway_tasks.actions import JointPositionAction
 from gaitway_tasks.commands import steering
 from gaitway_tasks.robots import ROBOTS, ActuatorLaw, Robot, mjcf
 from gaitway_tasks.spec import Task
 from gaitway_tasks.velocity import velocity_flat
 
-from ...bundle.contracts import CONVENTIONS, robot_fields, versions
+from ...bundle.contracts import CONVENTIONS, versions
 from ...bundle.io_descriptors import io_descriptors, raw_observation
 from ...bundle.model_files import copy_model
+from ...bundle.robot_fields import robot_fields
 from .connect import Connections, connect
 from .package import TARGET_KIND, LeappError, LeappPackage
 

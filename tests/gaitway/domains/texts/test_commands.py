@@ -94,6 +94,13 @@ def test_evaluate_writes_numbers_and_page(grpo, capsys):
     assert again.problems == found.problems  # the same answers every time
 
 
+def test_an_evaluation_has_the_threads_it_is_given(grpo, judge, capsys):
+    for source in (grpo, judge):
+        for threads in (2, 1):
+            assert ours(["evaluate", source, "--problems", "2", f"num_threads={threads}"], capsys)[0] == 0
+            assert torch.get_num_threads() == threads
+
+
 def test_the_named_checkpoint_is_evaluated_and_exported(grpo, tmp_path, capsys):
     assert ours(["evaluate", grpo, "--problems", "3", "--checkpoint", "48"], capsys)[0] == 0
     assert Evaluation.load(grpo / "evaluations" / "arithmetic-48.json").steps == 48

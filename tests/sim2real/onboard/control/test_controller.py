@@ -392,7 +392,7 @@ def test_an_estimator_sees_each_state_once_and_its_estimate_stays(contract: Cont
 @pytest.mark.parametrize("changes", [{"ramp": 0.0}, {"lower": np.nan}, {"hold": -1.0}, {"fade": np.inf}])
 def test_times_that_cannot_be_kept_are_refused(changes: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"{next(iter(changes))} = "):
-        ControllerConfig(**changes)  # type: ignore[arg-type]
+        ControllerConfig(**changes)
 
 
 def test_settling_lasts_until_a_limited_command_has_come_to_rest(contract: Contract) -> None:

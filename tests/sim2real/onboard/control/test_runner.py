@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("light_realtime")
 PATIENT = SafetyLimits(max_state_age=0.5, max_stall=1.0, max_overruns=2000, max_policy_overruns=50)
 """A busy machine is no fault here."""
 TIMES = {"ramp": 0.1, "fade": 0.05, "hold": 0.05, "settle": 0.05, "lower": 0.1, "damp": 0.2}
-QUICK = ControllerConfig(**TIMES, limits=PATIENT)  # type: ignore[arg-type]
+QUICK = ControllerConfig(**TIMES, limits=PATIENT)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def play(contract: Contract, policy: WavePolicy, *scripts: Script, seconds: floa
             script.controller = controller
 
     options = {"config": QUICK, **options}
-    robot.report = run_realtime(  # type: ignore[attr-defined]
+    robot.report = run_realtime(
         robot, policy, lambda time: (0.4, 0.0, 0.0), seconds, operators=scripts, on_start=on_start, **options
     )
     return robot
@@ -197,7 +197,7 @@ class LossyLog(FlightLog):
     """A flight whose recorder ends in the middle."""
 
     def __init__(self) -> None:
-        self.frames, self.events = 0, []  # type: ignore[var-annotated]
+        self.frames, self.events = 0, []
 
     @property
     def incomplete(self) -> str | None:
@@ -212,7 +212,7 @@ class LossyLog(FlightLog):
 
 @pytest.mark.hostile("durability")
 def test_what_is_not_recorded_is_said_once_when_it_happens_and_the_robot_is_driven_on(contract: Contract) -> None:
-    log, said = LossyLog(), []  # type: ignore[var-annotated]
+    log, said = LossyLog(), []
     robot = play(contract, WavePolicy(contract), flight=log, say=said.append)
     assert robot.report.ok and robot.report.cause == "finished" and log.frames > 150
     lines = [line for line in said if "RECORDING INCOMPLETE" in line]

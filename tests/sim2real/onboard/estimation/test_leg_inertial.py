@@ -66,7 +66,7 @@ class Sway:
             gyro=signals.gyro + noise(0.0, 0.01, 3),
             accelerometer=force + np.array([0.1, -0.1, 0.05]) + noise(0.0, 0.1, 3),
             joint_torque=data.actuator_force[order].copy(),
-            **changes,  # type: ignore[arg-type]
+            **changes,
         )
 
 

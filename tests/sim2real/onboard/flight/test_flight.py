@@ -104,7 +104,7 @@ def test_a_layout_is_what_ros_would_make_of_its_definition() -> None:
     """By hand: XCDR1 puts each number on a multiple of its size, counted from behind the header."""
     text = "uint32 HAS_B=1\nuint8 a\nfloat64 b\nuint16 c\nfloat32[3] d\nbool[3] e\nint64 f\nstring mode\n"
     layout = MessageType.parse("x", text)
-    offsets = {name: layout.dtype.fields[name][1] for name in "abcdef"}  # type: ignore[index]
+    offsets = {name: layout.dtype.fields[name][1] for name in "abcdef"}
     assert offsets == {"a": 0, "b": 8, "c": 16, "d": 20, "e": 32, "f": 40}
     assert layout.dtype.itemsize == 48 and layout.optional == ("b",) and layout.text == "mode"
     assert MessageType.parse("x", layout.schema) == layout
@@ -116,7 +116,7 @@ def test_a_log_never_fails_its_controller(tmp_path: Path) -> None:
     good = list(states(4))
     log.state(good[0])
     log.state(dataclasses.replace(good[1], joint_pos=np.zeros(11, np.float32)))
-    log.state(dataclasses.replace(good[2], joint_pos=None))  # type: ignore[arg-type]
+    log.state(dataclasses.replace(good[2], joint_pos=None))
     log.frame(float("nan"), "policy", *(np.zeros(12),) * 4)
     log.state(good[3])
     log.close()

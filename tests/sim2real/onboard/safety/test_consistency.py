@@ -220,7 +220,7 @@ def _edit(walker: Walker, change: Callable[[Signals], None]) -> None:
         change(signals)
         return signals
 
-    walker.reading = reading  # type: ignore[method-assign]
+    walker.reading = reading
 
 
 @pytest.mark.parametrize("value", [None, 0.0, np.nan])

@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 import yaml
 from gaitway_files.hardware import Hardware
-from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, Signal, sha256
+from gaitway_onboard.bundle.contract import CONTRACT_FILE, BundleError, Contract, sha256
+from gaitway_onboard.bundle.parts import Signal
 from gaitway_onboard.bundle.verdict import seal
 from gaitway_onboard.interface import DeployError
 from gaitway_onboard.safety.preflight import check_bundle
 from gaitway_sim2real.bundle.export import export_bundle
 from gaitway_sim2real.hardware import hardware_from
 from gaitway_sim2real.trial.intervals import Samples
-from gaitway_sim2real.trial.verdict import ScenarioResult, Verdict
+from gaitway_sim2real.trial.result import ScenarioResult
+from gaitway_sim2real.trial.verdict import Verdict
 from gaitway_tasks.robots import ANYMAL_C, GO2
 from gaitway_tasks.velocity import blind, velocity_flat
 from gaitway_velocity.metrics import METRICS

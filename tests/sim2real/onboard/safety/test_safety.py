@@ -234,7 +234,7 @@ def caps() -> dict[str, float]:
 @pytest.mark.hostile("deployment")
 def test_no_limit_can_be_taken_away() -> None:
     """Each has a cap, itself allowed and named as looser; what lies beyond is refused, whoever asks."""
-    limits = SafetyLimits(**caps())  # type: ignore[arg-type]
+    limits = SafetyLimits(**caps())
     said = limits.loosened()
     assert len(said) == len(caps()) and SafetyLimits().loosened() == ()
     assert said[0] == "max_state_age is loosened to 0.5 s, the default is 0.02"
@@ -250,7 +250,7 @@ def test_no_limit_can_be_taken_away() -> None:
 @pytest.mark.hostile("deployment")
 def test_a_robot_that_fell_silent_is_not_driven_for_long_whatever_is_allowed(contract: Contract) -> None:
     """The state that stands still is half a second old at most, by its stamp and by the robot's tick."""
-    limits = SafetyLimits(**caps())  # type: ignore[arg-type]
+    limits = SafetyLimits(**caps())
     for stamp in (lambda now: 0.0, lambda now: now):
         safety = SafetyFilter(contract, contract.joint_names, limits)
         times = np.arange(0.0, 3.0, 0.002)

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from served_model import NAME, serving, tiny_base
+from served_model import NAME
 from tree import ROOT
 
 tinker = pytest.importorskip("tinker")
@@ -18,17 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::Deprec
 
 from tinker import types  # noqa: E402
 from tinker.types.tensor_data import TensorData  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def base():
-    return tiny_base()
-
-
-@pytest.fixture(scope="module")
-def address(base, tmp_path_factory):
-    with serving(base, tmp_path_factory.mktemp("tinker"), most_models=32) as found:
-        yield found
 
 
 @pytest.fixture

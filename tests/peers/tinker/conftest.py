@@ -1,0 +1,1 @@
+from served_model import address, base  # noqa: F401
