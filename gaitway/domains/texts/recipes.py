@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gaitway_agents.core.losses import ReferenceKL
 from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.language import presets as agents
 from gaitway_agents.language.fixed_data import one_step
@@ -50,7 +51,13 @@ FOLLOWING = replace(
     GRPO,
     prompts_per_step=16,
     learnt_answers=4,
-    optimizer=replace(GRPO.optimizer, learning_rate=1e-4, minibatches=4, chunk_size=1024),
+    optimizer=replace(
+        GRPO.optimizer,
+        learning_rate=1e-4,
+        minibatches=4,
+        chunk_size=1024,
+        reference_kl=ReferenceKL(coefficient=0.05),
+    ),
 )
 """SmolLM2's. In one run each, a third of the rate learned more slowly, and higher rates first unlearned. To learn from
 the 4 of 8 answers that vary most takes three quarters of the time, and taught more than all 8 of as many samples."""
