@@ -26,7 +26,9 @@ LONGEST = 512
 
 def lean(model: nn.Module) -> bool:
     """True if :func:`lean_states` computes the same as the decoder of ``model``, one that ``can_share``."""
-    net: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    net: Any = model
+    if hasattr(net, "get_base_model"):
+        net = net.get_base_model()
     config = net.config
     rope = getattr(config, "rope_parameters", None) or {}
     return (

@@ -17,6 +17,7 @@ from .env import EnvironmentSource, Played, TextEnv, ToolEnv
 from .gyms import GymnasiumSource
 from .instructions import InstructionSource
 from .reasoning_gym import ReasoningGymSource
+from .records import RecordSource
 from .rows import Row, RowError, Rows
 from .sources import GSM8K, FileSource, MixedSource
 from .tools import TOOLS
@@ -33,6 +34,7 @@ Source = (
     | EnvironmentSource
     | GymnasiumSource
     | InstructionSource
+    | RecordSource
     | ReasoningGymSource
     | VerifiersSource
 )
