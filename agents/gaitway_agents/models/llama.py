@@ -45,7 +45,7 @@ def _plain(part: Any) -> bool:
     """True if a part is a linear map, or one with an adapter that adds a product of two to its weights."""
     if type(part) is nn.Linear:
         return True
-    active = getattr(part, "active_adapters", ())
+    active: Any = getattr(part, "active_adapters", ())
     return (
         type(getattr(part, "base_layer", None)) is nn.Linear
         and len(active) == 1
