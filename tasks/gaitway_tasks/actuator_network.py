@@ -98,10 +98,8 @@ class MLPNetwork(nn.Module):
 class LSTMNetwork(nn.Module):
     """LSTM from (N, T, 2), position errors [rad] and velocities [rad/s], and state (h, c) to torque [N m] and state.
 
-    The torque has shape (N, T, 1).    The scales are part of the network, because Isaac Lab has none for this kind.
+    The torque has shape (N, T, 1). The scales are part of the network, because Isaac Lab has none for this kind.
     """
-
-    in_scale: Tensor
 
     def __init__(self, scales: tuple[float, float, float] = (1.0, 1.0, 1.0), hidden: int = 8, layers: int = 2):
         super().__init__()
@@ -111,7 +109,7 @@ class LSTMNetwork(nn.Module):
         self.register_buffer("out_scale", torch.tensor(scales[2]))
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        out, state = self.lstm(x * self.in_scale, state)
+        out, state = self.lstm(x * self.in_scale, state)  # type: ignore[operator]
         return self.head(out) * self.out_scale, state
 
 

@@ -38,6 +38,7 @@ OURS = {
     "tasks/gaitway_tasks/actuator_network.py": {"zipfile.ZipFile", "torch.jit.load", "json.loads"},  # own old files
     "tasks/gaitway_tasks/language/confine.py": {"json.loads"},  # from the parent process
     "tasks/gaitway_tasks/language/constraints.py": {"json.loads"},  # answers of a model, as long as it may speak
+    "tasks/gaitway_tasks/language/records.py": {"json.loads"},  # likewise
     "tasks/gaitway_tasks/language/math_answers.py": {"json.loads"},  # from the parent process
     "tasks/gaitway_tasks/language/reasoning_gym.py": {"json.loads"},  # problems that it has just written
     "tasks/gaitway_tasks/language/remote.py": {"json.loads"},  # bodies of a limited length
