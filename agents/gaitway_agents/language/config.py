@@ -30,8 +30,8 @@ class PolicyGradientConfig(Checked):
     group_size: PositiveInt = 16
     """Answers to each prompt; typically 4 to 64."""
     learnt_answers: PositiveInt | None = None
-    """Answers of each group to learn from, those whose rewards vary most (PODS, Xu et al. 2025); None: all. Half of
-    them halve what learning costs."""
+    """Answers of each group to learn from, those whose rewards vary most (PODS, Xu et al. 2025); None: all.
+    Sampling costs the same, and learning less."""
     advantage: Annotated[str, one_of(*ADVANTAGES)] = "group"
     """"group" (GRPO), "leave_one_out" (RLOO), "reinforce++", "reinforce++_baseline", "gae" with a critic (PPO), or
     "place": each turn of a dialogue with others after the same reply to the same prompt, for environments."""

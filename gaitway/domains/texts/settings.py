@@ -75,8 +75,9 @@ def language_settings(task: LanguageTask, request: Request, device: torch.device
         settings["language"] = replace(SMALL, dtype=precision)
     if first == OWN_MODEL.get(task.name) and (recipe := RECIPES.get((task.name, agent))) is not None:
         settings |= recipe
-        agent_config = _precise(recipe["agent"], settings["language"].dtype)
-        settings["agent"] = _adapted(agent_config) if lora else agent_config
+        settings["agent"] = _precise(recipe["agent"], settings["language"].dtype)
+        if lora and not tiny:
+            settings["agent"] = _adapted(settings["agent"])
     try:
         chosen = chosen_options({"model": model, **options} if model is not None else options, lora=lora)
         settings["language"] = replace(settings["language"], **chosen)
@@ -137,9 +138,8 @@ def _fitted(config: Any, task: LanguageTask, tiny: bool, lora: bool) -> Any:
 
 def _adapted(config: Any) -> Any:
     """The settings of all weights with the rate of adapters."""
-    return replace(
-        config, optimizer=replace(config.optimizer, learning_rate=LORA_RATE * config.optimizer.learning_rate)
-    )
+    rate = LORA_RATE * config.optimizer.learning_rate
+    return replace(config, optimizer=replace(config.optimizer, learning_rate=rate))
 
 
 def _precise(config: Any, precision: str) -> Any:

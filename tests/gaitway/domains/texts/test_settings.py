@@ -149,3 +149,5 @@ def test_instructions_begin_with_smollm2_and_have_its_recipe(monkeypatch, able):
     assert (other.language.model, other.agent.optimizer.learning_rate) == (MODEL, 1e-6)
     tiny = resolve("instructions", agent="grpo", options={"model": "tiny"})
     assert tiny.language.tiny is not None and tiny.agent.optimizer.learning_rate == 5e-4
+    small = resolve("arithmetic", agent="grpo", options={"lora": True})
+    assert small.agent.optimizer.learning_rate == 1e-3
