@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -52,11 +51,12 @@ def main() -> None:
                     "num_threads=1", "evaluation_interval=0", "evaluation_episodes=0",
                 ]  # fmt: skip
             if not (place / "cost.json").exists():
-                before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                subprocess.run(list(map(str, command)), env=environment, check=True)
-                after = resource.getrusage(resource.RUSAGE_CHILDREN)
-                cost = {"cpu_minutes": (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 60}
-                (place / "cost.json").write_text(json.dumps(cost | {"peak_gb": after.ru_maxrss / 1e6}))
+                started = subprocess.Popen(list(map(str, command)), env=environment)
+                _, status, used = os.wait4(started.pid, 0)
+                if status:
+                    raise SystemExit(f"{who} failed; what it said is above")
+                cost = {"cpu_minutes": (used.ru_utime + used.ru_stime) / 60, "peak_gb": used.ru_maxrss / 1e6}
+                (place / "cost.json").write_text(json.dumps(cost))
             if not (place / "held-out.json").exists():
                 examined = ["gaitway", "evaluate", place, "--task", options.task, "--problems", 240, "--out", place]
                 subprocess.run([*map(str, examined), "--name", "held-out"], env=environment, check=True)
