@@ -96,6 +96,8 @@ def estimate_memory(
         kept["teacher"], learning["teacher's activations"] = estimate_teacher(teacher, tokens, sequence, low)
     if low and not halved:
         learning["weights in bfloat16"] = (models - lean) * 2 * parameters
+    if lean and options.lora is not None:
+        learning["weights with adapters"] = (2 if low else 4) * sum(m.weight.numel() for m in _linear(model).values())
     if options.lora is None:
         # That of tied embeddings is summed from both of their uses before it is added to what was there.
         learning["gradient under way"] = (10 if low else 8) * max(sizes)

@@ -60,7 +60,7 @@ FOLLOWING = replace(
     ),
 )
 """SmolLM2's. In one run each, a third of the rate learned more slowly, and higher rates first unlearned. To learn from
-the 4 of 8 answers that vary most takes three quarters of the time, and taught more than all 8 of as many samples.
+the 4 of 8 answers that vary most takes three quarters of the time, and seemed to teach no less.
 Without the KL penalty, perplexity of plain text grew by 16 %."""
 
 _FOLLOWING = {"agent": FOLLOWING, "total_steps": 5_120, "evaluation_interval": 5_120, "evaluation_episodes": 96}
