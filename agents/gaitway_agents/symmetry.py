@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from .additions import Addition
 from .core.batch import Batch, concatenate
 from .core.policy import Evaluation
-from .models.actor_critic import ACTOR_FEATURES, ActorCritic
+from .models.actor_critic import ActorCritic
+from .models.encoders import ACTOR_FEATURES
 from .models.estimator import EstimatingActor
 
 

@@ -48,4 +48,7 @@ def normalise(advantages: Tensor, mask: Tensor | None = None, eps: float = 1e-8)
     if distributed.size() > 1:
         count, mean, variance = distributed.moments(kept.flatten())
         return (advantages - mean) / ((variance * count / (count - 1)).sqrt().to(advantages.dtype) + eps)
-    return (advantages - kept.mean()) / (kept.std() + eps) if kept.numel() > 1 else advantages
+    if kept.numel() < 2:
+        return advantages
+    std, mean = torch.std_mean(kept)
+    return (advantages - mean) / (std + eps)

@@ -49,7 +49,7 @@ class Batch:
 
     def __getitem__(self, index: Tensor | slice) -> Batch:
         """The rows at ``index``."""
-        return self.map(lambda value: _rows(value, index))
+        return self.map(lambda value: rows(value, index))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with ``function`` applied to every tensor."""
@@ -96,6 +96,7 @@ def concatenate(batches: list[Batch]) -> Batch:
     return Batch(**{name: join(tuple(getattr(batch, name) for batch in batches)) for name in vars(batches[0])})
 
 
-def _rows(value: Tensor, index: Tensor | slice) -> Tensor:
+def rows(value: Tensor, index: Tensor | slice) -> Tensor:
+    """Rows of a tensor."""
     # index_select copies whole rows, several times faster than general indexing.
     return value[index] if isinstance(index, slice) else value.index_select(0, index)

@@ -43,6 +43,7 @@ class FlatParameters:
         for part in self.slices:
             gradient = self.flat.grad[part]
             norm = torch.linalg.vector_norm(gradient)
-            gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+            if norm.device.type != "cpu" or not norm + 1e-6 < max_norm:  # only a CPU can look without waiting
+                gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
             norms.append(norm)
         return norms[0] if len(norms) == 1 else torch.stack(norms).norm()

@@ -121,9 +121,14 @@ class PolicyLoss:
         cfg = self.config
         clip = cfg.clip_value_loss and new.value_losses is None
         if clip and new.values is not None and batch.values is not None and batch.returns is not None:
-            limit: float = getattr(cfg.surrogate, "clip", 0.2) if cfg.value_clip is None else cfg.value_clip
-            return objective.clipped_value_loss(new.values, batch.values, batch.returns, limit)
+            return objective.clipped_value_loss(new.values, batch.values, batch.returns, self.value_limit)
         return squared_errors(new, batch)
+
+    @property
+    def value_limit(self) -> float:
+        """Largest move of a value in a clipped loss."""
+        cfg = self.config
+        return getattr(cfg.surrogate, "clip", 0.2) if cfg.value_clip is None else cfg.value_clip
 
 
 def _reference_kl(new: Evaluation, batch: Batch, estimator: str) -> Tensor:

@@ -17,6 +17,7 @@ from gaitway_files.blame import blamed
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from . import distributed, objective
 from .advantage import normalise
@@ -129,6 +130,7 @@ class PolicyOptimizer:
         make = functools.partial(_make, config)
         self.inner = OffloadedAdam(make, self.flat.flat) if config.offload else make(self.flat.flat)
         self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
+        self._written_out = self._without_autograd()
         self._pool = (
             ThreadPoolExecutor(config.workers - 1, "learner", initializer=torch.set_num_threads, initargs=(1,))
             if config.workers > 1
@@ -142,6 +144,13 @@ class PolicyOptimizer:
             if parameter.requires_grad and id(parameter) not in known:
                 raise UserError(f"parameter {name} is in none of the policy's parameter_groups()")
 
+    def _without_autograd(self) -> Any:
+        """The policy's own epochs of small minibatches, if it has them for this loss and nothing else is asked for."""
+        cfg = self.config
+        plain = cfg.workers == 1 and cfg.precision == "float32" and not self.added and not cfg.needs_distribution
+        offered = getattr(self.policy, "written_out", None) if plain and distributed.size() == 1 else None
+        return None if offered is None else offered(self.loss)
+
     def update(self, batch: Batch, refresh: Callable[[], Batch] | None = None) -> dict[str, float]:
         """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches.
 
@@ -154,13 +163,24 @@ class PolicyOptimizer:
         data = self._prepared(batch)
         # Then a minibatch has as many decisions in every process, and none needs to be told.
         self._even = batch.mask is None and distributed.same_everywhere(len(batch), batch.actions.device)
+
+        def quick_step() -> None:
+            nonlocal grad_norm, steps
+            norm, steps = float(self.flat.clip_gradients(cfg.max_grad_norm)), steps + 1
+            grad_norm += norm
+            self._step(norm, batch)
+
         for epoch in range(cfg.epochs):
             if epoch and refresh is not None:
                 data = self._prepared(refresh())
             order = self._shuffled(data)
-            for rows in order.tensor_split(cfg.minibatches):
-                # One in its own order has the forward passes of whatever else evaluated it, and their very numbers.
-                minibatch = data if cfg.minibatches == 1 else data[rows]
+            # One in its own order has the forward passes of whatever else evaluated it, and their very numbers.
+            parts = [slice(None)] if cfg.minibatches == 1 else order.tensor_split(cfg.minibatches)
+            if self._written_out is not None and self._written_out.is_for(data, -(-len(data) // cfg.minibatches)):
+                self._written_out.epoch(data, parts, cfg.normalize_advantages == "minibatch", quick_step)
+                continue
+            for rows in parts:
+                minibatch = data[rows]
                 if cfg.normalize_advantages == "minibatch":
                     minibatch = minibatch.replace(advantages=normalise(minibatch.advantages, minibatch.mask))
                 # g = d/dtheta mean of the losses; over processes, the mean of theirs
@@ -179,17 +199,32 @@ class PolicyOptimizer:
                     for name, value in zip(names, statistics, strict=True):
                         if name.removesuffix("_loss") in self.added and not math.isfinite(value):
                             raise NonFiniteError(f"training diverged: {name}, which was added, is not finite")
-                    raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
-                # theta <- Adam(theta, g)
-                self.inner.param_groups[0]["lr"] = self.learning_rate
-                self.inner.step()
-                has_moved(self.policy)
+                self._step(norm, batch)
                 grad_norm += norm
             if stopped:
                 break
+        if self._written_out is not None:
+            totals = [total + value for total, value in zip(totals, self._written_out.statistics(), strict=True)]
         result: dict[str, float] = {name: total / steps for name, total in zip(names, totals, strict=True)}
         result |= {"grad_norm": grad_norm / steps, "learning_rate": self.learning_rate, "minibatches": steps}
         return result if self.critic is None else result | self.critic.update(batch)
+
+    def _step(self, norm: float, batch: Batch) -> None:
+        """theta <- Adam(theta, g)"""
+        if not norm < float("inf"):
+            raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
+        if type(self.inner) is torch.optim.Adam and (state := self.inner.state.get(self.flat.flat)):
+            # What its step does, without the bookkeeping, which takes longer than the step of a small network.
+            with torch.no_grad():
+                adam(
+                    [self.flat.flat], [self._gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]],
+                    fused=True, amsgrad=False, beta1=self.config.betas[0], beta2=self.config.betas[1],
+                    lr=self.learning_rate, weight_decay=0.0, eps=self.config.eps, maximize=False,
+                )  # fmt: skip
+        else:
+            self.inner.param_groups[0]["lr"] = self.learning_rate
+            self.inner.step()
+        has_moved(self.policy)
 
     def _shuffled(self, batch: Batch) -> Tensor:
         """Rows in random order, those beside each other that a policy computes together for less."""

@@ -12,16 +12,15 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from ..core.batch import Batch
+from ..core.losses import PolicyLoss
 from ..core.policy import Evaluation, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
-from .encoders import Encoder
+from .encoders import ACTOR_FEATURES, CRITIC_FEATURES, Encoder
 from .estimator import EstimatingActor, Estimator, EstimatorColumns, EstimatorConfig
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
 from .normalizer import RunningNormalizer
-
-ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
-"""Keys of a prepared batch that replace the observations."""
+from .written_out import WrittenOut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +204,14 @@ class ActorCritic(nn.Module):
         else:
             critic_features = self.critic_encoder(observations)
         return self._evaluation(self.head(self.actor(features), observations), critic_features, batch)
+
+    def written_out(self, loss: object) -> WrittenOut | None:
+        """Epochs of ``loss`` without autograd, made once the parameters have their ``grad``; None if that cannot be."""
+        alone = self.critic_encoder is not self.actor_encoder and not self.config.dreamer.own_value_losses
+        if not alone or not WrittenOut.takes(self.actor, self.critic, self.head, loss):
+            return None
+        assert isinstance(loss, PolicyLoss)
+        return WrittenOut(self.actor, self.critic, self.head, loss)
 
     def _evaluation(self, parameters: Parameters, critic_features: Tensor, batch: Batch) -> Evaluation:
         """Evaluation of the batch's decisions (...) from features (decisions, D)."""

@@ -15,6 +15,8 @@ from .critics import symlog
 from .linear import Linear
 from .normalizer import RunningNormalizer
 
+ACTOR_FEATURES, CRITIC_FEATURES = "actor_features", "critic_features"
+"""Keys of a prepared batch that replace the observations."""
 SMALLEST = 36
 """Height and width of an image that the convolutions need [pixels]."""
 

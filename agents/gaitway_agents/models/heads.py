@@ -38,8 +38,13 @@ class Gaussian(nn.Module):
         self.log_std = log_std
 
     @property
+    def free_std(self) -> Tensor:
+        """The deviations before their limit."""
+        return self.raw_std.exp() if self.log_std else self.raw_std
+
+    @property
     def std(self) -> Tensor:
-        return (self.raw_std.exp() if self.log_std else self.raw_std).clamp(min=self.min_std)
+        return self.free_std.clamp(min=self.min_std)
 
     def forward(self, outputs: Tensor, observations: Observations) -> Parameters:
         mean = outputs.to(self.raw_std.dtype)

@@ -98,18 +98,27 @@ def _float64():
 
 def watch(trainer: OnPolicyTrainer) -> list[list[dict[str, float]]]:
     """The statistics of every minibatch, by updates."""
-    accumulate, update, seen = trainer.optimizer._accumulate, trainer.optimizer.update, []
+    optimizer = trainer.optimizer
+    accumulate, step, update, seen = optimizer._accumulate, optimizer._step, optimizer.update, []
 
     def watched_update(*args: Any) -> dict[str, float]:
         seen.append([])
         return update(*args)
 
+    def note(statistics: list[float]) -> None:
+        seen[-1].append(dict(zip(optimizer.loss.statistics, statistics, strict=True)))
+
     def watched(batch: Batch) -> Tensor:
         statistics = accumulate(batch)
-        seen[-1].append(dict(zip(trainer.optimizer.loss.statistics, statistics.tolist(), strict=True)))
+        note(statistics.tolist())
         return statistics
 
-    trainer.optimizer.update, trainer.optimizer._accumulate = watched_update, watched
+    def watched_step(*args: Any) -> None:
+        if optimizer._written_out is not None and optimizer._written_out._seen:
+            note(optimizer._written_out.statistics())
+        step(*args)
+
+    optimizer.update, optimizer._accumulate, optimizer._step = watched_update, watched, watched_step
     return seen
 
 
