@@ -49,8 +49,8 @@ class Policy(Protocol):
     If it has ``after_step()``, that is called after every step; if it has ``chunks(batch, size)``, that cuts a
     minibatch into the rows of each forward pass instead of equal shares of ``size`` rows; if it has
     ``prepared(batch)``, that is called before the epochs and gives the batch that ``evaluate`` sees rows of;
-    parameters in its ``learnt_apart()`` are another optimiser's; its ``written_out(loss)``, unless None, takes the epochs
-    of batches that it is for, without autograd.
+    parameters in its ``learnt_apart()`` are another optimiser's; what ``written_out(loss)`` returns, unless None, takes
+    the epochs of the batches that it is for, without autograd.
     """
 
     def evaluate(self, batch: Batch) -> Evaluation: ...
