@@ -11,6 +11,7 @@ from gaitway_files.errors import UserError
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from ..core.policy import in_precision
 from .critics import symlog
 from .linear import Linear
 from .normalizer import RunningNormalizer
@@ -114,9 +115,13 @@ class NatureCNN(nn.Module):
                 nn.init.zeros_(module.bias)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
-        pixels = x.to(next(self.parameters()).dtype).div(255.0)
-        # Channels last are a fifth faster on CPUs.
-        return self.output(self.convolutions(pixels.contiguous(memory_format=torch.channels_last)))
+        first = cast(nn.Conv2d, self.convolutions[0])
+        # Channels last are a fifth faster on CPUs, and bytes are the quickest to put there. The weights are divided by
+        # 255 instead of the pixels, which are many and in bfloat16 exact only as bytes.
+        pixels = in_precision(x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2))
+        pixels = pixels if pixels.is_floating_point() else pixels.to(first.weight.dtype)
+        features = nn.functional.conv2d(pixels, first.weight / 255.0, first.bias, first.stride)
+        return self.output(self.convolutions[1:](features))
 
 
 def _module_names(keys: Sequence[str]) -> list[str]:
