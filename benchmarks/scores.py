@@ -9,7 +9,7 @@ where it was stopped or killed: a finished training is a line of ``scores.jsonl`
 its checkpoint. The line says on which machines and commits it ran. After HOURS the trainings under way write their
 checkpoints.
 
-A training past its half that cannot reach its first bar any more is stopped, and its line says so: if it rose from its
+A training between half and nine tenths of its steps that cannot reach its first bar any more is stopped, and its line says so: if it rose from its
 best on as fast as it ever has over a tenth of the steps, it would still end below.
 """
 
@@ -258,7 +258,7 @@ def hopeless(training: Training, folder: Path) -> str | None:
         return None
     bar = training.bars[0]
     points = curve(folder, bar.measure)
-    if not points or points[-1][0] < training.steps / 2:
+    if not points or not 0.5 <= points[-1][0] / training.steps < 0.9:
         return None
     steps, stretch = points[-1][0], training.steps / 10
     rises = [b - a for s, a in points for t, b in points if 0 < t - s <= stretch]

@@ -1,0 +1,133 @@
+"""The campaign of published scores: its plan, its rows, when it gives up, and that it goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def scores(monkeypatch, tmp_path):
+    """The script, with a plan and rows of its own."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import scores
+
+    monkeypatch.setattr(scores, "PLAN", tmp_path / "scores.yaml")
+    monkeypatch.setattr(scores, "ROWS", tmp_path / "scores.jsonl")
+    return scores
+
+
+LINE = {
+    "task": "cartpole",
+    "agent": "ppo",
+    "steps": 1000,
+    "seeds": [0],
+    "bars": [{"training": 20, "source": "a table"}],
+}
+
+
+def test_the_plan_can_run(scores):
+    """Every task, agent and setting exists, and every bar has its source."""
+    plan = scores.planned(yaml.safe_load((ROOT / "benchmarks/scores.yaml").read_text()))
+    scores.check_tasks(plan)
+    assert {"pong-sticky-ppo", "breakout-sticky-ppo"} <= {training.name for training in plan}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bars": [{"training": 20}]}, "and a source"),
+        ({"bars": [{"training": 20, "source": " "}]}, "and a source"),
+        ({"bars": [{"score": 20, "source": "a table"}]}, "needs one of training, evaluation, maximum"),
+        ({"seeds": [0, 0]}, "has it twice"),
+        ({"stepz": 3}, "stepz in scores.yaml: known are"),
+    ],
+)
+def test_a_line_that_cannot_be_meant_is_refused(scores, change, message):
+    with pytest.raises(scores.PlanError, match=message):
+        scores.planned([LINE | change])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": "pongg"}, "cartpole-ppo seed 0: .*pong"),
+        ({"settings": ["agent.gama=1"]}, "cartpole-ppo seed 0: .*gamma"),
+    ],
+)
+def test_a_training_that_cannot_run_is_refused_before_any_begins(scores, monkeypatch, change, message):
+    scores.PLAN.write_text(yaml.safe_dump([LINE | {"name": "cartpole-ppo"} | change]))
+    monkeypatch.setattr(sys, "argv", ["scores.py"])
+    with pytest.raises(SystemExit, match=message):
+        scores.main()
+
+
+def run_folder(folder: Path, returns: list[tuple[int, float]]) -> Path:
+    folder.mkdir(parents=True)
+    rows = [json.dumps({"steps": steps, "return": value}) for steps, value in returns]
+    (folder / "episodes.jsonl").write_text("\n".join(rows) + '\n{"steps": 9')  # the last line is under way
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("steps", "slope", "gives_up"),
+    [(400, 0.0, False), (600, 0.0, True), (600, 0.01, True), (600, 0.05, False), (1000, 0.0, False)],
+    ids=["too early to say", "flat", "too slow", "on its way", "at its end"],
+)
+def test_a_training_is_stopped_only_where_its_fastest_rise_does_not_reach_the_bar(
+    scores, tmp_path, steps, slope, gives_up
+):
+    (training,) = scores.planned([LINE | {"bars": [{"training": 30, "source": "a table"}]}])
+    folder = run_folder(tmp_path / "run", [(step, step * slope) for step in range(1, steps + 1)])
+    reason = scores.hopeless(training, folder)
+    assert (reason is not None) == gives_up
+    assert reason is None or "it would end below 30 (a table, training)" in reason
+
+
+def row(seed: int, training: float, **changes) -> dict:
+    row = {"name": "cartpole-ppo", "task": "cartpole", "agent": "ppo", "seed": seed, "steps": 1000, "asked": 1000}
+    row |= {"scores": {"training": training, "evaluation": 1.0, "maximum": 2.0}, "cpu_s": 60.0, "stopped": None}
+    return row | {"machines": ["a CPU"], "commits": ["abc"]} | changes
+
+
+def test_the_table_has_every_seed_the_mean_its_interval_and_what_was_missed(scores):
+    plan = scores.planned([LINE | {"seeds": [0, 1, 2], "bars": [BAR, {"maximum": 3, "source": "another"}]}])
+    table = scores.table(plan, [row(1, 25.0), row(0, 21.0)])
+    (line,) = [line for line in table.splitlines() if line.startswith("| cartpole")]
+    # Student's t with one degree of freedom: 23 +- 12.706 * 2.828 / sqrt(2)
+    assert line == (
+        "| cartpole, ppo, 1,000 | 0, 1 | 21.0, 25.0 | 1.0, 1.0 | 2.0, 2.0 | 23.0 [-2.4, 48.4]; 2.0 [2.0, 2.0] "
+        "| 20 (a table, training); 3 (another, maximum), **missed** | 1.0 |"
+    )
+    assert "2 of 3 trainings are done. Machines: a CPU." in table
+
+
+def test_the_table_says_what_was_stopped_and_what_changed_machines(scores):
+    plan = scores.planned([LINE])
+    stopped = scores.table(plan, [row(0, 25.0, stopped="stopped after 600 steps")])
+    assert "cartpole, ppo, 1,000; seed 0 stopped after 600 steps |" in stopped and "**missed**" in stopped
+    for change in ({"machines": ["a CPU", "another"]}, {"commits": ["abc", "def"]}):
+        assert "resumed on another commit or machine" in scores.table(plan, [row(0, 25.0, **change)])
+
+
+def test_a_campaign_goes_on_where_it_stopped(scores, monkeypatch, tmp_path, capfd):
+    scores.PLAN.write_text(yaml.safe_dump([LINE | {"seeds": [0, 1], "bars": [BAR | {"training": 5}]}]))
+    monkeypatch.setattr(scores, "POLL_S", 0.2)
+    call = ["scores.py", "--out", str(tmp_path / "runs")]
+    monkeypatch.setattr(sys, "argv", [*call, "--for", "0"])
+    scores.main()
+    assert "the time is up" in capfd.readouterr().out and not scores.read_rows()
+    monkeypatch.setattr(sys, "argv", [*call, "--jobs", "2"])
+    scores.main()
+    rows = scores.read_rows()
+    assert sorted(row["seed"] for row in rows) == [0, 1]
+    assert all(row["steps"] >= 1000 and row["stopped"] is None and row["curve"] for row in rows)
+    assert {"training", "evaluation", "maximum"} <= rows[0]["scores"].keys()
+    scores.main()
+    assert "2 of 2 trainings are done" in capfd.readouterr().out and scores.read_rows() == rows
