@@ -9,8 +9,8 @@ where it was stopped or killed: a finished training is a line of ``scores.jsonl`
 its checkpoint. The line says on which machines and commits it ran. After HOURS the trainings under way write their
 checkpoints.
 
-A training between half and nine tenths of its steps that cannot reach its first bar any more is stopped, and its line says so: if it rose from its
-best on as fast as it ever has over a tenth of the steps, it would still end below.
+A training between half and nine tenths of its steps that cannot reach its first bar any more is stopped, and its line
+says so: if it rose from its best on as fast as it ever has over a tenth of the steps, it would still end below.
 """
 
 from __future__ import annotations

@@ -23,13 +23,8 @@ def scores(monkeypatch, tmp_path):
     return scores
 
 
-LINE = {
-    "task": "cartpole",
-    "agent": "ppo",
-    "steps": 1000,
-    "seeds": [0],
-    "bars": [{"training": 20, "source": "a table"}],
-}
+BAR = {"training": 20, "source": "a table"}
+LINE = {"task": "cartpole", "agent": "ppo", "steps": 1000, "seeds": [0], "bars": [BAR]}
 
 
 def test_the_plan_can_run(scores):
