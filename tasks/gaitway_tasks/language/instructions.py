@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -73,17 +74,13 @@ class InstructionSource(GeneratedSource):
     def problems(self, split: str, seed: str) -> Iterator[Row]:
         rng = random.Random(f"gaitway instructions/{seed}")
         kinds = NEW if self.unseen else TRAINED
-        number = 0
-        while True:
-            subject = rng.choice(SUBJECTS[split])
-            chosen = [kinds[number % len(kinds)]]  # all equally often
-            number += 1
+        for first in itertools.cycle(kinds):
+            subject, chosen = rng.choice(SUBJECTS[split]), [first]
             if not self.unseen and rng.random() < self.two:
                 others = [
                     kind
                     for kind in kinds
-                    if kind not in (chosen[0], *CONSTRAINTS[chosen[0]].excludes)
-                    and chosen[0] not in CONSTRAINTS[kind].excludes
+                    if kind not in (first, *CONSTRAINTS[first].excludes) and first not in CONSTRAINTS[kind].excludes
                 ]
                 chosen.append(rng.choice(others))
             constraints = [{"kind": kind, **CONSTRAINTS[kind].draw(rng, VOCABULARIES[split])} for kind in chosen]
@@ -92,13 +89,13 @@ class InstructionSource(GeneratedSource):
                 "prompt": f"{rng.choice(REQUESTS[split]).format(subject)} {asked}",
                 "subject": subject.split()[-1],
                 "constraints": constraints,
-                "level": chosen[0] if len(chosen) == 1 else "two",
+                "level": first if len(chosen) == 1 else "two",
             }
 
 
 def _asked(constraint: Values, rng: random.Random, split: str) -> str:
     wordings = CONSTRAINTS[constraint["kind"]].wordings
-    wording = rng.choice(wordings[:-1]) if split == "train" else wordings[-1]
+    wording = rng.choice(wordings[:-1] or wordings) if split == "train" else wordings[-1]
     return wording.format(**constraint)
 
 

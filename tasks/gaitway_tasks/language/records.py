@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -138,11 +139,7 @@ class RecordSource(GeneratedSource):
 
     def problems(self, split: str, seed: str) -> Iterator[Row]:
         rng = random.Random(f"gaitway records/{seed}")
-        names = NEW if self.unseen else TRAINED
-        number = 0
-        while True:
-            name = names[number % len(names)]  # all equally often
-            number += 1
+        for name in itertools.cycle(NEW if self.unseen else TRAINED):
             kind, record = KINDS[name], _drawn(KINDS[name], rng, tested=split == "test" or self.unseen)
             keys = rng.sample(list(record), len(record))
             sentence = kind.sentences[-1] if split == "test" or self.unseen else rng.choice(kind.sentences[:-1])

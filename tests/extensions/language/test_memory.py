@@ -171,6 +171,11 @@ def test_adapters_need_little(folder, tokenizer):
     assert "reference" not in found
     some = estimate_memory(options(folder, lora=LoraOptions(rank=4, targets=("q_proj",))), sequence=48)
     assert some["gradients"] == 4 * 4 * SIZES.layers * 256
+    # Lean passes multiply by weights with the adapters added, and keep them for the backward pass.
+    adapted = sum(p.numel() for n, p in model.named_parameters() if "base_layer" in n)
+    for precision, size in (("bfloat16", 2), ("float32", 4)):
+        lean = estimate_memory(options(folder, lora=lora), sequence=48, precision=precision)
+        assert lean["weights with adapters"] == size * adapted > 0
 
 
 def test_too_little_memory_is_said_with_what_to_do():

@@ -75,6 +75,8 @@ def test_kinds_are_equally_frequent_and_unseen_ones_are_new():
         assert len(set(names)) == 2 and names[1] not in CONSTRAINTS[names[0]].excludes
     unseen = InstructionSource(unseen=True).rows("test")
     assert {row["level"] for row in unseen} == set(NEW)
+    trained = islice(InstructionSource(unseen=True).stream("train", 0), 20)  # who wants to may train them
+    assert {row["level"] for row in trained} == set(NEW)
 
 
 def test_an_answer_must_meet_all_name_its_subject_and_end():
