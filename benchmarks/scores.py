@@ -1,13 +1,13 @@
 """Trainings to published scores: each training's row, and the table of all, which grows with every run.
 
     python benchmarks/scores.py [--for HOURS] [--jobs N] [--only NAME ...] [--out runs/scores]
-    python benchmarks/scores.py --table
+    python benchmarks/scores.py --table [--figure FILE]
 
 ``scores.yaml`` lists the trainings in the order of their value, with the published scores that they are to reach and
 where these stand. The script trains one after the other, or N at a time, on a thread each. Started again, it goes on
 where it was stopped or killed: a finished training is a line of ``scores.jsonl``, and an unfinished one continues from
 its checkpoint. The line says on which machines and commits it ran. After HOURS the trainings under way write their
-checkpoints.
+checkpoints. ``--figure`` draws the curves of training returns beside the published ones.
 
 A training between half and nine tenths of its steps that cannot reach its first bar any more is stopped, and its line
 says so: if it rose from its best on as fast as it ever has over a tenth of the steps, it would still end below.
@@ -66,6 +66,8 @@ class Training:
     seed: int
     settings: tuple[str, ...] = ()
     bars: tuple[Bar, ...] = ()
+    published: tuple[tuple[float, float], ...] = ()
+    """Points (steps, training return) of a published curve."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="names such as pong-sticky-ppo")
     parser.add_argument("--out", type=Path, default=Path("runs/scores"), help="folder of the run folders")
     parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--figure", type=Path, help="picture of the curves to write")
     options = parser.parse_args()
     try:
         plan = planned(yaml.safe_load(PLAN.read_text()))
@@ -102,6 +105,8 @@ def main() -> None:
         wanted = [training for training in plan if not options.only or training.name in options.only]
         campaign(wanted, options.out, options.jobs, time.monotonic() + 3600.0 * options.hours)
     print(table(plan, read_rows()))
+    if options.figure:
+        draw(plan, read_rows(), options.figure)
 
 
 # ---- the plan -------------------------------------------------------------------------------------------------------
@@ -112,7 +117,7 @@ def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
     found: list[Training] = []
     for line in lines:
         name = line.get("name", f"{line.get('task')}-{line.get('agent')}")
-        known = {"name", "task", "agent", "steps", "seeds", "settings", "bars"}
+        known = {"name", "task", "agent", "steps", "seeds", "settings", "bars", "published"}
         if missing := {"task", "agent", "steps", "seeds", "bars"} - line.keys():
             raise PlanError(f"{name}: {PLAN.name} gives no {', '.join(sorted(missing))}")
         if unknown := line.keys() - known:
@@ -121,7 +126,8 @@ def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
             )
         bars = tuple(bar_of(name, bar) for bar in line["bars"])
         what = (name, line["task"], line["agent"], int(line["steps"]))
-        found += [Training(*what, seed, tuple(line.get("settings", ())), bars) for seed in line["seeds"]]
+        published = tuple((float(steps), float(score)) for steps, score in line.get("published", ()))
+        found += [Training(*what, seed, tuple(line.get("settings", ())), bars, published) for seed in line["seeds"]]
     keys = [training.key for training in found]
     for training in found:
         if keys.count(training.key) > 1:
@@ -329,6 +335,38 @@ def judgement(bar: Bar, rows: Sequence[dict[str, Any]]) -> tuple[str, str]:
 
 def number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
+
+
+def draw(plan: Sequence[Training], rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Curves of all rows, a panel for each name, with the published curve, or the bar as a dashed line."""
+    from matplotlib.figure import Figure
+
+    trainings = {training.name: training for training in reversed(plan)}
+    names = [name for name in dict.fromkeys(training.name for training in plan) if any(r["name"] == name for r in rows)]
+    columns = 4
+    figure = Figure(figsize=(3.2 * columns, 2.3 * -(-len(names) // columns)), layout="constrained")
+    for place, name in enumerate(names):
+        axes, training = figure.add_subplot(-(-len(names) // columns), columns, place + 1), trainings[name]
+        for row in rows:
+            if row["name"] == name:
+                steps, returns = zip(*row["curve"], strict=True)
+                axes.plot(np.array(steps) / 1e6, returns, linewidth=1.2, label=f"seed {row['seed']}")
+        if training.published:
+            steps, returns = zip(*training.published, strict=True)
+            axes.plot(np.array(steps) / 1e6, returns, "k.--", linewidth=0.8, label=training.bars[0].source)
+        for bar in training.bars if not training.published else ():
+            axes.axhline(bar.value, color="black", linestyle="--", linewidth=0.8)
+            axes.annotate(
+                f"{bar.source}, {bar.measure}", (0.02, bar.value), xycoords=("axes fraction", "data"), fontsize=6
+            )
+        axes.set_title(name, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+        if training.published:
+            axes.legend(fontsize=6, frameon=False)
+    figure.supxlabel("steps [million]", fontsize=9)
+    figure.supylabel("training return, mean of 100 episodes", fontsize=9)
+    figure.savefig(file, dpi=110)
 
 
 if __name__ == "__main__":
