@@ -33,6 +33,8 @@ from scipy import stats
 
 HERE = Path(__file__).parent
 PLAN, ROWS = HERE / "scores.yaml", HERE / "scores.jsonl"
+PAGE = HERE.parent / "docs/benchmarks/agents.md"
+START, END = "<!-- scores -->\n", "<!-- end of scores -->"
 MEASURES = ("training", "evaluation", "maximum")
 EVALUATIONS = 20
 """Evaluations during a training."""
@@ -91,7 +93,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time, a thread each")
     parser.add_argument("--only", nargs="+", help="names such as pong-sticky-ppo")
     parser.add_argument("--out", type=Path, default=Path("runs/scores"), help="folder of the run folders")
-    parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--table", action="store_true", help="only print the table, and write it into the page")
     parser.add_argument("--figure", type=Path, help="picture of the curves to write")
     options = parser.parse_args()
     try:
@@ -104,7 +106,9 @@ def main() -> None:
     if not options.table:
         wanted = [training for training in plan if not options.only or training.name in options.only]
         campaign(wanted, options.out, options.jobs, time.monotonic() + 3600.0 * options.hours)
-    print(table(plan, read_rows()))
+    print(written := table(plan, read_rows()))
+    if options.table:
+        PAGE.write_text(with_table(PAGE.read_text(), written))
     if options.figure:
         draw(plan, read_rows(), options.figure)
 
@@ -304,6 +308,12 @@ def table(plan: Sequence[Training], rows: Sequence[dict[str, Any]]) -> str:
             text.append(table_row(first, found))
     machines = sorted({machine for row in rows for machine in row["machines"]})
     return "\n".join([*text, "", f"{len(rows)} of {len(plan)} trainings are done. Machines: {', '.join(machines)}."])
+
+
+def with_table(page: str, written: str) -> str:
+    """The page with this table between its marks."""
+    before, rest = page.split(START)
+    return f"{before}{START}{written}\n{END}{rest.split(END)[1]}"
 
 
 def table_row(training: Training, rows: Sequence[dict[str, Any]]) -> str:

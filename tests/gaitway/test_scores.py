@@ -34,6 +34,15 @@ def test_the_plan_can_run(scores):
     assert {"pong-sticky-ppo", "breakout-sticky-ppo"} <= {training.name for training in plan}
 
 
+def test_the_page_has_the_table_of_all_rows(scores, monkeypatch):
+    monkeypatch.setattr(scores, "ROWS", ROOT / "benchmarks/scores.jsonl")
+    plan = scores.planned(yaml.safe_load((ROOT / "benchmarks/scores.yaml").read_text()))
+    page = scores.PAGE.read_text()
+    assert scores.with_table(page, scores.table(plan, scores.read_rows())) == page
+    names = {training.name for training in plan}
+    assert all(row["name"] in names for row in scores.read_rows())
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
