@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -204,12 +205,18 @@ def begun(training: Training, out: Path) -> Running:
     folder = out / training.name / f"seed{training.seed}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     options = ["--agent", training.agent, "--seed", str(training.seed), "--out", str(folder), "--resume", "--quiet"]
+    if ":" in (module := training.task.removeprefix("gym:")):
+        options += ["--trust", module.split(":")[0]]
     with folder.with_name(f"{folder.name}.starts.jsonl").open("a") as file:
         start = {"machine": machine()["processor"], "commit": (git_state() or {}).get("commit")}
         file.write(json.dumps(start) + "\n")
     with folder.with_name(f"{folder.name}.log").open("ab") as log:
         command = [sys.executable, "-m", "gaitway", "train", training.task, *options, *settings_of(training)]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        paths = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])  # harvest.py lies here
+        environment = os.environ | {"PYTHONPATH": paths}
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
+        )
     print(f"{training}: begun", flush=True)
     return Running(training, folder, process)
 

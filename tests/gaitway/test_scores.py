@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -135,3 +136,43 @@ def test_a_campaign_goes_on_where_it_stopped(scores, monkeypatch, tmp_path, capf
     assert {"training", "evaluation", "maximum"} <= rows[0]["scores"].keys()
     scores.main()
     assert "2 of 2 trainings are done" in capfd.readouterr().out and scores.read_rows() == rows
+
+
+@pytest.mark.parametrize("size", [4, 10])
+def test_the_harvest_is_what_its_masks_say(scores, size):
+    """Actions that the masks allow do what they say, and no way earns more than the best return."""
+    import harvest
+
+    env = harvest.Harvest(size)
+    seen, _ = env.reset()
+    total, over = 0.0, False
+    while not over:
+        cells, kinds, *ways = np.split(seen["action_mask"], np.cumsum(env.action_space.nvec)[:-1])
+        (cell,) = np.flatnonzero(cells)
+        assert divmod(int(cell), size) == env.worker
+        possible = [env._possible(kind) for kind in (harvest.MOVE, harvest.HARVEST, harvest.BRING)]
+        assert kinds.tolist() == [1, *map(any, possible)]
+        kind = harvest.BRING if kinds[harvest.BRING] else harvest.HARVEST if kinds[harvest.HARVEST] else harvest.MOVE
+        towards = (1, 2) if not env.carries else (3, 0)  # right and down to the resources, left and up to the base
+        way = next((way for way in towards if ways[0][way]), 0)
+        choice = way if kind == harvest.MOVE else int(np.flatnonzero(ways[kind - 1])[0])
+        before = env.worker, env.carries
+        seen, reward, _, over, _ = env.step([cell, kind, choice, choice, choice])
+        assert (env.worker, env.carries) != before and reward == float(kind != harvest.MOVE)
+        total += reward
+    assert 0.7 * harvest.best_return(size) < total <= harvest.best_return(size)
+    assert _planned_return(env) == harvest.best_return(size)
+
+
+def _planned_return(env) -> float:
+    """The best return by value iteration over the worker's places, with hands empty and full."""
+    places = [place for place in np.ndindex(env.size, env.size) if env.cells[place] == 0]
+    values = {(place, carries): 0.0 for place in places for carries in (False, True)}
+    for _ in range(200):
+        new = {}
+        for env.worker, env.carries in values:
+            moves = [values[env._beside(way), env.carries] for way in range(4) if env._possible(1)[way]]
+            done = [1.0 + values[env.worker, kind == 2] for kind in (2, 3) if any(env._possible(kind))]
+            new[env.worker, env.carries] = max(values[env.worker, env.carries], *moves, *done)
+        values = new
+    return values[(0, 1), False]
