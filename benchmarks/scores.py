@@ -9,8 +9,8 @@ where it was stopped or killed: a finished training is a line of ``scores.jsonl`
 its checkpoint. The line says on which machines and commits it ran. After HOURS the trainings under way write their
 checkpoints. ``--figure`` draws the curves of training returns beside the published ones.
 
-A training between half and nine tenths of its steps that cannot reach its first bar any more is stopped, and its line
-says so: if it rose from its best on as fast as it ever has over a tenth of the steps, it would still end below.
+A training between three quarters and nine tenths of its steps that will hardly reach its first bar is stopped, and its
+line says so: if it rose from its best on twice as fast as it ever has over a tenth of the steps, it would end below.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="picture of the curves to write")
     options = parser.parse_args()
     try:
-        plan = planned(yaml.safe_load(PLAN.read_text()))
+        plan = planned(yaml.safe_load(PLAN.read_text())["trainings"])
         if unknown := set(options.only or ()) - {training.name for training in plan}:
             raise PlanError(f"--only {' '.join(sorted(unknown))}: {PLAN.name} has no such name")
         check_tasks(plan)
@@ -270,20 +270,20 @@ def curve(folder: Path, measure: str) -> list[tuple[int, float]]:
 
 
 def hopeless(training: Training, folder: Path) -> str | None:
-    """Why a training is stopped: it cannot reach its first bar any more."""
+    """Why a training is stopped: it will hardly reach its first bar."""
     if not training.bars:
         return None
     bar = training.bars[0]
     points = curve(folder, bar.measure)
-    if not points or not 0.5 <= points[-1][0] / training.steps < 0.9:
+    if not points or not 0.75 <= points[-1][0] / training.steps < 0.9:
         return None
     steps, stretch = points[-1][0], training.steps / 10
     rises = [b - a for s, a in points for t, b in points if 0 < t - s <= stretch]
     best = max(value for _, value in points)
-    could = best + max([0.0, *rises]) * (training.steps - steps) / stretch
+    could = best + 2.0 * max([0.0, *rises]) * (training.steps - steps) / stretch
     if could >= bar.value:
         return None
-    return f"stopped after {steps:,} steps at {points[-1][1]:.1f}: it would end below {bar} even at its fastest rise"
+    return f"stopped after {steps:,} steps at {points[-1][1]:.1f}: twice its fastest rise would end below {bar}"
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
