@@ -40,6 +40,8 @@ MEASURES = ("training", "evaluation", "maximum")
 EVALUATIONS = 20
 """Evaluations during a training."""
 POLL_S = 5.0
+LOOK_S = 120.0
+"""Seconds between looks at the curve of a training under way."""
 POINTS = 40
 """Points of a curve in a row."""
 
@@ -85,7 +87,8 @@ class Running:
     training: Training
     folder: Path
     process: subprocess.Popen[bytes]
-    stopped: str | None = field(default=None)
+    looked: float = field(default_factory=time.monotonic)
+    stopped: str | None = None
 
 
 def main() -> None:
@@ -188,9 +191,10 @@ def campaign(plan: Sequence[Training], out: Path, jobs: int, end: float) -> None
                 if each.process.poll() is not None:
                     running.remove(each)
                     ended(each)
-                elif each.stopped is None and (reason := hopeless(each.training, each.folder)):
-                    each.stopped = reason
-                    each.process.terminate()
+                elif each.stopped is None and time.monotonic() - each.looked > LOOK_S:
+                    each.looked, each.stopped = time.monotonic(), hopeless(each.training, each.folder)
+                    if each.stopped:
+                        each.process.terminate()
     finally:
         for each in running:
             each.process.terminate()
