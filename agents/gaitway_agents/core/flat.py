@@ -36,14 +36,17 @@ class FlatParameters:
             parameter.grad = view
         return buffer
 
-    def clip_gradients(self, max_norm: float) -> Tensor:
-        """Scale the gradient of each group to at most ``max_norm``, as ``clip_grad_norm_`` does; the whole norm."""
+    def clip_gradients(self, max_norm: float, *, look: bool = False) -> Tensor:
+        """Scale the gradient of each group to at most ``max_norm``, as ``clip_grad_norm_`` does; the whole norm.
+
+        With ``look`` shorter gradients are not touched. Only a CPU can look at their length without waiting for it.
+        """
         assert self.flat.grad is not None
         norms = []
         for part in self.slices:
             gradient = self.flat.grad[part]
             norm = torch.linalg.vector_norm(gradient)
-            if norm.device.type != "cpu" or not norm + 1e-6 < max_norm:  # only a CPU can look without waiting
+            if not look or not norm + 1e-6 < max_norm:
                 gradient.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
             norms.append(norm)
         return norms[0] if len(norms) == 1 else torch.stack(norms).norm()

@@ -166,7 +166,7 @@ class PolicyOptimizer:
 
         def quick_step() -> None:
             nonlocal grad_norm, steps
-            norm, steps = float(self.flat.clip_gradients(cfg.max_grad_norm)), steps + 1
+            norm, steps = float(self.flat.clip_gradients(cfg.max_grad_norm, look=True)), steps + 1
             grad_norm += norm
             self._step(norm, batch)
 

@@ -312,6 +312,7 @@ def test_learning_waits_for_the_device_once_a_minibatch(adaptive, monkeypatch):
     schedule = "adaptive" if adaptive else "constant"
     config = PPOConfig(num_steps=6, model=SMALL.model, optimizer=replace(SMALL.optimizer, schedule=schedule))
     trainer = on_policy_trainer(make(16, episode_length=3), config, seed=0)
+    trainer.optimizer._written_out = None  # which is for CPUs
     rollout = trainer.source.collect(0, last=True)
     monkeypatch.setattr(trainer.source, "collect", lambda steps, last: rollout)
     trainer.iterate()
