@@ -4,9 +4,9 @@
     python benchmarks/language_beside_trl.py FOLDER --table
 
 Ours is ``gaitway train`` and theirs TRL's ``GRPOTrainer``, one after the other on one thread each. Both learn all
-weights of the task's own model with the task's recipe, but from all answers of a group: Adam, four minibatches of an
-update, answers of at most ``task.max_completion_tokens`` at the recipe's temperature, rewards normalised in groups,
-a rate that rises and then falls to 0. Both models are then evaluated by ``gaitway evaluate`` on the same 240 held-out
+weights of the task's own model with the task's recipe, but from all answers of a group and without its KL penalty:
+Adam, four minibatches of an update, answers of at most ``task.max_completion_tokens`` at the recipe's temperature,
+rewards normalised in groups, a rate that rises and then falls to 0. Both models are then evaluated by ``gaitway evaluate`` on the same 240 held-out
 problems. A part that is done is not run again.
 """
 
@@ -48,6 +48,7 @@ def main() -> None:
                     "gaitway", "train", options.task, "--agent", "grpo", "--seed", options.seed, "--out", place,
                     "--resume", f"total_steps={options.updates * options.prompts * GROUP}",
                     f"agent.prompts_per_step={options.prompts}", "agent.learnt_answers=null",
+                    "agent.optimizer.reference_kl=null",
                     "num_threads=1", "evaluation_interval=0", "evaluation_episodes=0",
                 ]  # fmt: skip
             if not (place / "cost.json").exists():
