@@ -6,8 +6,8 @@
 Ours is ``gaitway train`` and theirs TRL's ``GRPOTrainer``, one after the other on one thread each. Both learn all
 weights of the task's own model with the task's recipe, but from all answers of a group and without its KL penalty:
 Adam, four minibatches of an update, answers of at most ``task.max_completion_tokens`` at the recipe's temperature,
-rewards normalised in groups, a rate that rises and then falls to 0. Both models are then evaluated by ``gaitway evaluate`` on the same 240 held-out
-problems. A part that is done is not run again.
+rewards normalised in groups, a rate that rises and then falls to 0. Both models are then evaluated by ``gaitway
+evaluate`` on the same 240 held-out problems. A part that is done is not run again.
 """
 
 from __future__ import annotations
