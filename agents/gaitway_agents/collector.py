@@ -82,7 +82,8 @@ class Collector:
     def _act(self, recorder: Recorder, observation: Observation, step: int) -> Tensor:
         """Choose and record actions; returns them as the environment takes them."""
         observation, element = self._canonical(observation, step)
-        distribution, recorder.memory = self.policy.act(observation)
+        with self.policy.playing():
+            distribution, recorder.memory = self.policy.act(observation)
         action = self.policy.head.sample(distribution, self.generator)
         recorder.decisions.append((observation, action, distribution))
         if self.symmetry is not None and element is not None:

@@ -42,6 +42,8 @@ from .trainer import Episode, Observation
 Answer = TypeVar("Answer")
 BUILT_IN = ("estimator_optimizer", "reward_scaler", "advantage_scaler")
 """Names of additions that settings of their own ask for."""
+IMAGES_AT_ONCE = 256
+"""Images of a forward pass of the critic."""
 
 
 class ScaledRewards(Addition):
@@ -101,6 +103,9 @@ class OnPolicyTrainer:
             torch.manual_seed(seed)
             seen, done = source.single_observation_space, source.single_action_space
             self.policy = make_policy(seen, done, config.model, columns).to(self.device)
+        optimizer = config.optimizer
+        if isinstance(optimizer, OptimizerConfig) and self.policy.actor_encoder.has_images:
+            self.policy.plays_in = optimizer.precision if config.model.recurrent == "none" else "float32"
         self._canonical = self.symmetry if config.symmetry == "canonical" else None
         source.begin(self.policy, self.generator, self._canonical)
         self._demonstrations = dict(demonstrations or {})
@@ -263,8 +268,9 @@ class OnPolicyTrainer:
     def _prepare(self, rollout: EnvRollout) -> Batch:
         """Values, advantages and returns of a rollout, as a batch."""
         cfg, policy = self.config, self.policy
-        values = policy.value(rollout.flat_observations()).reshape(cfg.num_steps, -1)
-        next_values = self._next_values(rollout, values)
+        with policy.playing():
+            values = self._values(rollout.flat_observations()).reshape(cfg.num_steps, -1)
+            next_values = self._next_values(rollout, values)
         done = rollout.terminated | rollout.truncated
         rewards, terminated, distribution = rollout.learnt_rewards, rollout.terminated, rollout.distribution
         log_probs = policy.head.log_prob(distribution, rollout.actions)
@@ -272,7 +278,8 @@ class OnPolicyTrainer:
             advantages = returns = monte_carlo(rewards, next_values, terminated, done, cfg.gamma)
         elif cfg.advantage == "vtrace":
             # V-trace's weights lead from the behaviour to the policy as it is now; the surrogate's ratio starts there.
-            behaviour, distribution = log_probs, self._current(rollout)
+            with policy.playing():
+                behaviour, distribution = log_probs, self._current(rollout)
             log_probs = policy.head.log_prob(distribution, rollout.actions)
             ratios = (log_probs - behaviour).exp()
             advantages, returns = vtrace(rewards, values, next_values, terminated, done, ratios, cfg.gamma, cfg.lam)
@@ -296,6 +303,13 @@ class OnPolicyTrainer:
         if cfg.symmetry == "augment" and self.symmetry is not None:
             return self.symmetry.augment(batch, policy.distribution)
         return batch
+
+    def _values(self, observations: Observation) -> Tensor:
+        """Values of (B, ...) observations; of images in chunks, since a network makes 20 times as much of them."""
+        count = len(next(iter(observations.values())))
+        size = IMAGES_AT_ONCE if self.policy.critic_encoder.has_images else count
+        parts = ({name: x[i : i + size] for name, x in observations.items()} for i in range(0, count, size))
+        return torch.cat([self.policy.value(part) for part in parts])
 
     def _scaled(self, batch: Batch) -> Batch:
         for name, addition in self.additions.items():

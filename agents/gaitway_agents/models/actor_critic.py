@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.losses import PolicyLoss
-from ..core.policy import Evaluation, in_precision
+from ..core.policy import Evaluation, computing, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
 from .encoders import ACTOR_FEATURES, CRITIC_FEATURES, Encoder
 from .estimator import EstimatingActor, Estimator, EstimatorColumns, EstimatorConfig
@@ -87,6 +88,8 @@ class ActorCritic(nn.Module):
         """``columns`` are needed by an estimator, and by nothing else."""
         super().__init__()
         self.config = config
+        self.plays_in = "float32"
+        """Type of products in rollouts; evaluations and exports are in float32."""
         self.head = make_head(
             action_space, init_std=config.init_std, min_std=config.min_std, log_std=config.log_std, unimix=config.unimix
         )
@@ -142,6 +145,10 @@ class ActorCritic(nn.Module):
         return mlp([inputs, *hidden, outputs], self.config.activation, output_gain=output_gain)
 
     # ---- what a collector needs ------------------------------------------------------------------------------------
+
+    def playing(self) -> AbstractContextManager[object]:
+        """Context of the forward passes that a rollout is made of, and its values."""
+        return computing(next(self.parameters()).device, self.plays_in)
 
     def initial_memory(self, num_envs: int) -> Observations:
         """The policy's memory at the start of an episode: further observations, (N, ...), all zero."""

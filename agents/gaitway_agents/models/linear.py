@@ -39,10 +39,14 @@ def weight_gradient(grad: Tensor, x: Tensor, total: Tensor | None = None) -> Ten
     return total.addmm_(grad.t(), x) if MKL else total.add_(weight_gradient(grad, x))
 
 
+def is_traced() -> bool:
+    """True in a forward pass that is compiled or exported: plain operations are wanted then."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
 def is_quick(x: Tensor) -> bool:
     """True if ``x`` is a batch large enough for the products of this module, in an ordinary forward pass on a CPU."""
-    tracing = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    return not tracing and ONEDNN and x.dim() == 2 and len(x) >= MIN_ROWS and x.device.type == "cpu"
+    return not is_traced() and ONEDNN and x.dim() == 2 and len(x) >= MIN_ROWS and x.device.type == "cpu"
 
 
 class _OneDnnLinear(torch.autograd.Function):

@@ -31,12 +31,12 @@ def encode(space: spaces.Space, x: Tensor, *, normalize: bool = False) -> Tensor
 
 
 def test_an_image_goes_through_mnihs_network():
-    network, x = NatureCNN((3, 40, 36)), torch.randint(256, (5, 3, 40, 36), dtype=torch.uint8)
+    network, x = NatureCNN((3, 42, 37)), torch.randint(256, (5, 3, 42, 37), dtype=torch.uint8)
     plain = nn.Sequential(
         nn.Conv2d(3, 32, 8, stride=4), nn.ReLU(), nn.Conv2d(32, 64, 4, stride=2), nn.ReLU(),
         nn.Conv2d(64, 64, 3, stride=1), nn.ReLU(), nn.Flatten(), nn.LazyLinear(512), nn.ReLU(),
     )  # fmt: skip
-    plain(torch.zeros(1, 3, 40, 36))
+    plain(torch.zeros(1, 3, 42, 37))
     nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(network.parameters()), plain.parameters())
     torch.testing.assert_close(network(x), plain(x.float() / 255.0), rtol=1e-4, atol=1e-5)
     assert network.dim == 512 and network(x).dtype == torch.float32
