@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ale_py import ALEInterface, LoggerMode, roms
-from gaitway_files.errors import UserError
+from ale_py import ALEInterface, LoggerMode
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .tasks import AtariTask
+from .tasks import AtariTask, rom_of
 
 NOOP, FIRE = 0, 1
 """Ids of the two actions among all 18."""
@@ -31,7 +29,7 @@ class RamVectorEnv(VectorEnv):
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self.consoles = [ALEInterface() for _ in range(num_envs)]
         self.rngs = [np.random.default_rng() for _ in range(num_envs)]
-        self.rom = _rom(task.game)
+        self.rom = rom_of(task.game)
         for console in self.consoles:
             console.setFloat("repeat_action_probability", float(task.sticky or 0.0))
         console, self.loaded = self.consoles[0], False
@@ -101,10 +99,3 @@ class RamVectorEnv(VectorEnv):
 
     def _lives(self) -> np.ndarray:
         return np.array([console.lives() for console in self.consoles])
-
-
-def _rom(game: str) -> Path:
-    path = roms.get_rom_path(game)
-    if path is None:
-        raise UserError(f"game {game!r}: ale-py ships no such ROM; gaitway_ale.games() lists those it does")
-    return path

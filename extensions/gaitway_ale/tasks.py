@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
+from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, NonNegativeInt, PositiveInt, ShareBelowOne, one_of
 from gaitway_tasks.registry import UnknownNameError
 
@@ -60,6 +63,29 @@ def games() -> tuple[str, ...]:
     except ImportError as error:
         raise ImportError('Atari games need ale-py: pip install "gaitway[atari]"') from error
     return tuple(sorted(roms.get_all_rom_ids()))
+
+
+def rom_of(game: str) -> Path:
+    """The file of a game's ROM: ale-py's own, or that in the folder ``ALE_ROMS_DIR`` of the environment.
+
+    Raises UserError if there is none, or another one.
+    """
+    from ale_py import roms
+
+    if game not in games():
+        raise UserError(f"game {game!r}: ale-py ships no such ROM; gaitway_ale.games() lists those it does")
+    try:
+        path = roms.get_rom_path(game)
+    except OSError as error:
+        folder = os.environ.get("ALE_ROMS_DIR")
+        where = (
+            "ale-py's own is missing or damaged: install ale-py again"
+            if folder is None
+            else (f"none in ALE_ROMS_DIR {folder}: put {game}.bin there, or unset it for ale-py's own ROMs")
+        )
+        raise UserError(f"game {game!r}: {where} ({' '.join(str(error).split())})") from None
+    assert path is not None
+    return path
 
 
 def task_named(name: str) -> AtariTask:

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from .ram import FIRE, RamVectorEnv
-from .tasks import AtariTask
+from .tasks import AtariTask, rom_of
 
 SIZE = 84
 """Height and width of images [pixels]."""
@@ -98,6 +98,7 @@ class AtariGames(VectorEnv):
 
 def _image_env(task: AtariTask, num_envs: int, num_threads: int) -> AtariVectorEnv:
     """ale-py's own preprocessing in C++, with rewards and lives left as they are."""
+    rom_of(task.game)
     return AtariVectorEnv(
         task.game,
         num_envs,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +68,7 @@ def test_a_line_that_cannot_be_meant_is_refused(scores, change, message):
     [
         ({"task": "pongg"}, "cartpole-ppo seed 0: .*pong"),
         ({"settings": ["agent.gama=1"]}, "cartpole-ppo seed 0: .*gamma"),
+        ({"task": "pong", "steps": 2048, "settings": ["task.game=pac"]}, "cartpole-ppo seed 0: .*'pac': .*no such ROM"),
     ],
 )
 def test_a_training_that_cannot_run_is_refused_before_any_begins(scores, monkeypatch, change, message):
@@ -136,6 +141,36 @@ def test_a_campaign_goes_on_where_it_stopped(scores, monkeypatch, tmp_path, capf
     assert {"training", "evaluation", "maximum"} <= rows[0]["scores"].keys()
     scores.main()
     assert "2 of 2 trainings are done" in capfd.readouterr().out and scores.read_rows() == rows
+
+
+def test_a_killed_campaign_has_no_row_and_continues_from_the_checkpoint(scores, tmp_path, monkeypatch):
+    settings = ["checkpoint_interval=2", "evaluation_interval=0", "evaluation_episodes=2"]
+    scores.PLAN.write_text(yaml.safe_dump({"trainings": [LINE | {"steps": 40_000, "settings": settings, "bars": []}]}))
+    folder = tmp_path / "runs/cartpole-ppo/seed0"
+    start = f"""
+import pathlib, scores
+scores.PLAN, scores.ROWS = map(pathlib.Path, {[str(scores.PLAN), str(scores.ROWS)]})
+scores.main()
+"""
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT / "benchmarks"), *sys.path])}
+    campaign = subprocess.Popen([sys.executable, "-c", start, "--out", str(tmp_path / "runs")], env=os.environ | paths)
+    end = time.monotonic() + 120
+    while not list(folder.glob("checkpoints/*.pt")):
+        assert campaign.poll() is None and time.monotonic() < end
+        time.sleep(0.05)
+    (training,) = Path(f"/proc/{campaign.pid}/task/{campaign.pid}/children").read_text().split()
+    campaign.kill()
+    campaign.wait(60)
+    os.kill(int(training), signal.SIGKILL)
+    assert not scores.read_rows()
+    first = (folder / "metrics.jsonl").read_text().splitlines()[0]
+    monkeypatch.setattr(scores, "POLL_S", 0.2)
+    monkeypatch.setattr(sys, "argv", ["scores.py", "--out", str(tmp_path / "runs")])
+    scores.main()
+    (row,) = scores.read_rows()
+    assert row["steps"] >= 40_000
+    assert len(folder.with_name("seed0.starts.jsonl").read_text().splitlines()) == 2
+    assert (folder / "metrics.jsonl").read_text().splitlines()[0] == first, "with its times, so nothing began anew"
 
 
 @pytest.mark.parametrize("size", [4, 10])

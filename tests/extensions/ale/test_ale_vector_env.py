@@ -9,6 +9,7 @@ import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 from gaitway_ale import AtariTask, games, make_env, task_named
 from gaitway_ale.vector_env import AtariGames
+from gaitway_files.errors import UserError
 
 
 def play(env: AtariGames, steps: int, seed: int = 0) -> list[tuple]:
@@ -53,8 +54,19 @@ def test_bad_names_and_values_are_refused():
         AtariTask(name="pong", game="pong", frame_skip=0)
     with pytest.raises(ValueError, match=r"sticky 1\.5"):
         AtariTask(name="pong", game="pong", sticky=1.5)
-    with pytest.raises(ValueError, match="no such ROM"), pytest.warns(UserWarning):
-        make_env(AtariTask(name="x", game="no_game", observation="ram"), 1)
+
+
+@pytest.mark.parametrize("observation", ["image", "ram"])
+def test_a_game_without_its_rom_is_refused(observation, monkeypatch, tmp_path):
+    with pytest.raises(UserError, match="'no_game': ale-py ships no such ROM"):
+        make_env(AtariTask(name="x", game="no_game", observation=observation), 1)
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
+    pong = AtariTask(name="pong", game="pong", observation=observation)
+    with pytest.raises(UserError, match=r"'pong': none in ALE_ROMS_DIR .*: put pong\.bin there"):
+        make_env(pong, 1)
+    (tmp_path / "pong.bin").write_bytes(b"another game")
+    with pytest.raises(UserError, match=r"hash of pong\.bin does not match"):
+        make_env(pong, 1)
 
 
 # ---- lives and scores ------------------------------------------------------------------------------------------------
