@@ -3,14 +3,17 @@
 For each task all contestants have the same network, number of environments, rollout and updates, one thread for torch,
 and take turns; the best of several turns counts, for this is meant to be about code and not about what else the machine
 does. Stable-Baselines3 and the plain loop step environments as their own examples do: Gymnasium's vector environments,
-and EnvPool in the loop for Atari. A last table shows how much of EnvPool's own speed is left when nothing learns.
+and EnvPool in the loop for Atari. Pong is about environments: the same learner with ale-py's games in C++, and with
+Gymnasium's wrapped games in its vector environments of one process and of several. A last table shows how much of
+EnvPool's own speed is left when nothing learns.
 
-    python benchmarks/throughput.py [--tasks cartpole,half-cheetah,breakout] [--rounds 3]
+    python benchmarks/throughput.py [--tasks cartpole,half-cheetah,breakout,pong] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -23,13 +26,19 @@ import numpy as np
 import torch
 from torch import nn
 
-STEPS = {"cartpole": 25_600, "half-cheetah": 32_768, "breakout": 4_096}
+STEPS = {"cartpole": 25_600, "half-cheetah": 32_768, "breakout": 4_096, "pong": 4_096}
 """Environment steps of one turn."""
-IDS = {"cartpole": "CartPole-v1", "half-cheetah": "HalfCheetah-v5", "breakout": "BreakoutNoFrameskip-v4"}
+IDS = {
+    "cartpole": "CartPole-v1",
+    "half-cheetah": "HalfCheetah-v5",
+    "breakout": "BreakoutNoFrameskip-v4",
+    "pong": "PongNoFrameskip-v4",
+}
 CONTESTANTS = {
     "cartpole": ("gaitway", "sb3", "plain"),
     "half-cheetah": ("gaitway", "sb3", "plain", "rsl_rl"),  # rsl_rl has continuous actions only
     "breakout": ("gaitway", "gaitway_bfloat16", "sb3", "plain"),
+    "pong": ("gaitway", "gymnasium_sync", "gymnasium_async"),
 }
 
 
@@ -37,7 +46,8 @@ def config(task: str) -> Any:
     """The settings of all contestants, as ours has them: one clip, minibatches, no reward scaling."""
     from gaitway_agents import presets
 
-    kind = {"cartpole": presets.PPO_CARTPOLE, "half-cheetah": presets.PPO_MUJOCO, "breakout": presets.PPO_ATARI}[task]
+    kinds = {"cartpole": presets.PPO_CARTPOLE, "half-cheetah": presets.PPO_MUJOCO}
+    kind = kinds.get(task, presets.PPO_ATARI)
     optimizer = replace(kind.optimizer, clip_value_loss=False)
     if task == "cartpole":
         optimizer = replace(optimizer, epochs=20)  # as rl-baselines3-zoo has it
@@ -54,18 +64,28 @@ def our_env(task: str) -> Any:
     import gaitway_gymnasium
     from gaitway_agents.vector.adapt import adapt
 
-    if task == "breakout":
+    if task in ("breakout", "pong"):
         return adapt(gaitway_ale.make_env(gaitway_ale.task_named(task), num_envs(task), num_threads=2))
     return adapt(gaitway_gymnasium.make_env(gaitway_gymnasium.task_named(task), num_envs(task), num_threads=1))
 
 
-def gaitway(task: str, steps: int, precision: str = "float32") -> float:
+def gymnasium_game(task: str) -> Any:
+    """A game as ``our_env`` plays it, by Gymnasium's wrappers."""
+    import ale_py
+    import gymnasium
+    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+    gymnasium.register_envs(ale_py)
+    return FrameStackObservation(AtariPreprocessing(gymnasium.make(IDS[task]), terminal_on_life_loss=True), 4)
+
+
+def gaitway(task: str, steps: int, precision: str = "float32", env: Any = None) -> float:
     from gaitway_agents.on_policy import OnPolicyTrainer
     from gaitway_agents.source import source_of
 
     settings = config(task)
     settings = replace(settings, optimizer=replace(settings.optimizer, precision=precision))
-    trainer = OnPolicyTrainer(source_of(our_env(task), settings), settings, seed=0)
+    trainer = OnPolicyTrainer(source_of(our_env(task) if env is None else env, settings), settings, seed=0)
     trainer.iterate()
     start, first = time.perf_counter(), trainer.steps
     while trainer.steps - first < steps:
@@ -76,6 +96,23 @@ def gaitway(task: str, steps: int, precision: str = "float32") -> float:
 def gaitway_bfloat16(task: str, steps: int) -> float:
     """As the preset is on CPUs that multiply bfloat16."""
     return gaitway(task, steps, "bfloat16")
+
+
+def gymnasium_sync(task: str, steps: int) -> float:
+    return gaitway(task, steps, env=_gymnasium_env(task, "SyncVectorEnv"))
+
+
+def gymnasium_async(task: str, steps: int) -> float:
+    """A process for each game."""
+    return gaitway(task, steps, env=_gymnasium_env(task, "AsyncVectorEnv"))
+
+
+def _gymnasium_env(task: str, kind: str) -> Any:
+    from gaitway_agents.vector.adapt import adapt
+    from gymnasium import vector
+
+    games = [functools.partial(gymnasium_game, task)] * num_envs(task)
+    return adapt(getattr(vector, kind)(games, autoreset_mode=vector.AutoresetMode.SAME_STEP))
 
 
 def rsl_rl(task: str, steps: int) -> float:
@@ -273,7 +310,7 @@ def turn(function: str, *arguments: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tasks", default="cartpole,half-cheetah,breakout")
+    parser.add_argument("--tasks", default="cartpole,half-cheetah,breakout,pong")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--turn", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
