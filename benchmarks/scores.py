@@ -370,7 +370,8 @@ def draw(plan: Sequence[Training], rows: Sequence[dict[str, Any]], file: Path) -
         axes, training = figure.add_subplot(-(-len(names) // columns), columns, place + 1), trainings[name]
         for row in rows:
             if row["name"] == name:
-                steps, returns = zip(*row["curve"], strict=True)
+                # Many environments may end an episode at the same step: the last mean there is of all of them.
+                steps, returns = zip(*dict(row["curve"]).items(), strict=True)
                 axes.plot(np.array(steps) / 1e6, returns, linewidth=1.2, label=f"seed {row['seed']}")
         if training.published:
             steps, returns = zip(*training.published, strict=True)
@@ -378,8 +379,9 @@ def draw(plan: Sequence[Training], rows: Sequence[dict[str, Any]], file: Path) -
         for bar in training.bars if not training.published else ():
             axes.axhline(bar.value, color="black", linestyle="--", linewidth=0.8)
             axes.annotate(
-                f"{bar.source}, {bar.measure}", (0.02, bar.value), xycoords=("axes fraction", "data"), fontsize=6
-            )
+                f"{bar.source}, {bar.measure}", (0.02, bar.value), (0, 2), xycoords=("axes fraction", "data"),
+                textcoords="offset points", fontsize=6,
+            )  # fmt: skip
         axes.set_title(name, fontsize=9)
         axes.tick_params(labelsize=7)
         axes.spines[["top", "right"]].set_visible(False)
