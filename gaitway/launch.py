@@ -157,8 +157,7 @@ def _run(command: Sequence[str]) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # what it says of failures, we say once
-    with _environment(), _warned():
+    with _warned(), _quiet_torchrun():
         try:
             torchrun_module.run(torchrun_module.parse_args(list(command)))
         except SignalException as error:
@@ -175,6 +174,17 @@ def _run(command: Sequence[str]) -> int:
     return 0
 
 
+@contextmanager
+def _quiet_torchrun() -> Iterator[None]:
+    """Context without torchrun's log of failures, which its loggers take no level for: they are told once, by us."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 def _judged(error: Any) -> int:
     """Exit code of the process that failed first. Raises where it could not say why."""
     rank, failure = error.get_first_failure()
@@ -188,11 +198,13 @@ def _judged(error: Any) -> int:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
-    """Environment of the processes: modules are found as here, and a core is not shared by many threads."""
+def environment() -> Iterator[None]:
+    """Environment of the processes: modules are found as here, a core is not shared by many threads, and torch leaves
+    the reasons of failures to us."""
     given = {
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
     }
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

@@ -21,8 +21,10 @@ finishes the iteration and writes a checkpoint; --resume continues from there, b
 
 --world isaaclab trains a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
 neither. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export and
-validate need no Isaac Lab. With torchrun and --distributed several processes train one agent, each with num_envs
-environments and its own GPU; the first writes the run folder.
+validate need no Isaac Lab.
+
+--gpus N starts N processes that train one agent, each with num_envs environments and its own GPU; the first writes the
+run folder. --nodes adds machines, --cpus N does the same on CPUs. --dry-run prints torchrun's command.
 
 examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
@@ -36,7 +38,8 @@ examples:
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
   gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
-  torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
+  gaitway train velocity-flat-anymal-c --world isaaclab --gpus all
+  gaitway train velocity-flat-anymal-c-blind --cpus 4 --nodes 2 --node-rank 1 --endpoint node0:29500 --out runs/walk
   gaitway train velocity-rough-anymal-c-blind --agent distill --teacher runs/perceptive
   gaitway train my_robot --out runs/mine                      # the folder that 'gaitway adopt' wrote
   gaitway train cartpole
@@ -203,7 +206,8 @@ def launched(args: argparse.Namespace) -> int:
     nodes.check()
     order = order_of(args)
     alone = replace(order, settings=["processes=1", *order.settings])  # a preset would choose two on two cores
-    return launch.launch(nodes, planned(alone), args.argv[1:], patience=args.patience, dry_run=args.dry_run)
+    with launch.environment():
+        return launch.launch(nodes, planned(alone), args.argv[1:], patience=args.patience, dry_run=args.dry_run)
 
 
 def order_of(args: argparse.Namespace) -> Order:

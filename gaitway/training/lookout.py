@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ BEAT_S = 1.0
 """Time between two looks."""
 GRACE_S = 5.0
 """Time in which a process ends by itself, or answers, once another has failed or asks."""
+POLL_S = 0.05
+"""Time between two looks for something that is waited for."""
 SAME_S = 2.0
 """Time that a message waits for the same one of the first process."""
 
@@ -115,11 +116,12 @@ class Lookout:
         return [Member(*json.loads(self.store.get(f"member/{rank}"))) for rank in range(self.size)]
 
     def _await(self, keys: Sequence[str], seconds: float) -> bool:
-        """True if all ``keys`` came within ``seconds``."""
-        try:
-            self.store.wait(list(keys), timedelta(seconds=seconds))
-        except RuntimeError:  # torch's DistStoreError too
-            return False
+        """True if all ``keys`` came within ``seconds``. The store's own wait prints a warning where they do not."""
+        until = time.monotonic() + seconds
+        while not self.store.check(list(keys)):
+            if time.monotonic() > until:
+                return False
+            time.sleep(POLL_S)
         return True
 
     # ---- the end ---------------------------------------------------------------------------------------------------

@@ -73,11 +73,12 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
         any_of(False, torch.device("cpu"))  # torchrun ends them all once one has left with an exit code
     except BaseException as error:
         lookout.failed(error)
-        if on_gpus:  # NCCL waits for processes that are gone
-            dist.destroy_process_group = lambda: None
+        if not on_gpus:  # NCCL would wait for processes that are gone
+            dist.destroy_process_group()
         raise
-    finally:
+    else:
         dist.destroy_process_group()
+    finally:
         lookout.stop()
 
 
