@@ -69,11 +69,16 @@ def add_options(parser: Parser) -> None:
     parser.switch("--dry-run", "check GPUs and settings, print torchrun's command, and train nothing", within=several)
 
 
-def refuse_alone(args: argparse.Namespace) -> None:
-    """Raise for options of the processes where none are asked for."""
-    asked = {"--nodes": args.nodes > 1, "--node-rank": args.node_rank, "--endpoint": args.endpoint}
-    for name, value in (asked | {"--dry-run": args.dry_run}).items():
-        if value not in (None, False):
+def check_options(args: argparse.Namespace) -> None:
+    """Raise for options that do not go together."""
+    several = [f"--{name}" for name in ("cpus", "gpus", "distributed") if getattr(args, name)]
+    if len(several) > 1:
+        raise UserError(f"{several[0]} with {several[1]}: give one of them")
+    if several and args.seeds is not None:
+        raise UserError(f"--seeds with {several[0]}: start one run for each seed")
+    if args.gpus is None and args.cpus is None:
+        asked = {"--nodes": args.nodes > 1, "--node-rank": args.node_rank is not None, "--endpoint": args.endpoint}
+        for name in (name for name, given in (asked | {"--dry-run": args.dry_run}).items() if given):
             raise UserError(f"{name} is for several processes: add --gpus N or --cpus N")
 
 
@@ -88,8 +93,8 @@ def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: 
     """
     from .start import check_together
 
-    _check_device(nodes, config)
     check_together(config, nodes.option)
+    _check_device(nodes, config)
     each = nodes.cpus or visible_gpus(nodes.gpus or ALL)
     program = [sys.executable, "-m", "gaitway", "train", *_without_options(argv), "--distributed"]
     command = [*torchrun(nodes, each, patience), *program]

@@ -66,7 +66,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
 from .. import launch, options
@@ -168,12 +167,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.shown is not None:
         return show_settings(order_of(args), args.shown)
+    launch.check_options(args)
     processes.check(args.distributed)
-    if args.seeds is not None and (several := several_processes(args)):
-        raise UserError(f"--seeds with {several}: start one run for each seed")
     if args.gpus is not None or args.cpus is not None:
         return launched(args)
-    launch.refuse_alone(args)
     simulator = backend(args.world) if args.world in BACKENDS else None
     if args.distributed and simulator is not None:  # before the processes know each other
         given = [word.partition("=")[2] for word in args.settings if word.startswith("device=")]
@@ -191,11 +188,6 @@ def run(args: argparse.Namespace) -> int:
         if simulator is not None:  # a process may have one simulation at a time
             simulator.close()
     return 0
-
-
-def several_processes(args: argparse.Namespace) -> str:
-    """The option that asks for several processes; empty if none does."""
-    return next((f"--{name}" for name in ("gpus", "cpus", "distributed") if getattr(args, name)), "")
 
 
 def launched(args: argparse.Namespace) -> int:
