@@ -89,11 +89,9 @@ def _gpus(text: str) -> str:
 def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: float, dry_run: bool) -> int:
     """Run ``gaitway train`` with the arguments ``argv`` in all processes of this node; returns the exit code.
 
-    Raises before they start for a task, GPUs or nodes that cannot work, and a :class:`NotDone` for a process that died.
+    Raises before they start for GPUs that cannot be used, and a :class:`NotDone` for a process that died. ``nodes`` and
+    ``config`` are checked.
     """
-    from .start import check_together
-
-    check_together(config, nodes.option)
     _check_device(nodes, config)
     each = nodes.cpus or visible_gpus(nodes.gpus or ALL)
     program = [sys.executable, "-m", "gaitway", "train", *_without_options(argv), "--distributed"]

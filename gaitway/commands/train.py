@@ -192,14 +192,16 @@ def run(args: argparse.Namespace) -> int:
 
 def launched(args: argparse.Namespace) -> int:
     """Train in processes that this one starts; returns the exit code."""
-    from ..start import planned
+    from ..start import check_together, planned
 
     nodes = launch.Nodes(**{f.name: getattr(args, f.name) for f in fields(launch.Nodes)})
     nodes.check()
     order = order_of(args)
     alone = replace(order, settings=["processes=1", *order.settings])  # a preset would choose two on two cores
     with launch.environment():
-        return launch.launch(nodes, planned(alone), args.argv[1:], patience=args.patience, dry_run=args.dry_run)
+        config = planned(alone)
+        check_together(config, nodes.option)
+        return launch.launch(nodes, config, args.argv[1:], patience=args.patience, dry_run=args.dry_run)
 
 
 def order_of(args: argparse.Namespace) -> Order:
