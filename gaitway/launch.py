@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .train_config import TrainConfig
 
 ALL = "all"
+SAID = (1, 2, 70, 129, 130, 138, 143)
+"""Exit codes of processes that have said why they end."""
 PATIENCE_S = 600.0
 """Time in which each process is expected to come a step further, unless it is told otherwise."""
 
@@ -89,8 +91,8 @@ def _gpus(text: str) -> str:
 def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: float, dry_run: bool) -> int:
     """Run ``gaitway train`` with the arguments ``argv`` in all processes of this node; returns the exit code.
 
-    Raises before they start for GPUs that cannot be used, and a :class:`NotDone` for a process that died. ``nodes`` and
-    ``config`` are checked.
+    Raises before they start for GPUs that cannot be used, and a :class:`NotDone` where the nodes do not come together.
+    ``nodes`` and ``config`` are checked.
     """
     _check_device(nodes, config)
     each = nodes.cpus or visible_gpus(nodes.gpus or ALL)
@@ -189,15 +191,15 @@ def _quiet_torchrun() -> Iterator[None]:
 
 
 def _judged(error: Any) -> int:
-    """Exit code of the process that failed first. Raises where it could not say why."""
+    """Exit code of the process that failed first, with a message where it had none."""
     rank, failure = error.get_first_failure()
-    code = int(failure.exitcode)
-    if code >= 0:
+    code, who = int(failure.exitcode), f"process {rank} (pid {failure.pid})"
+    if code in SAID:
         return code
-    name = signal.Signals(-code).name
+    ended = f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
     memory = "; if memory was short, lower num_envs" if -code == signal.SIGKILL else ""
-    who = f"process {rank} (pid {failure.pid})"
-    raise NotDone(f"{who} was ended by {name}, and the others with it; continue with --resume{memory}")
+    print(f"gaitway: {who} {ended}, and the others with it; continue with --resume{memory}", file=sys.stderr)
+    return max(code, 1)
 
 
 @contextmanager
