@@ -57,7 +57,7 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
     from .lookout import Lookout
 
     store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=patience)))
-    lookout = Lookout(_connection(), rank, size, patience)
+    lookout = Lookout(_another(store), rank, size, patience)
     lookout.join(software(), told)
     on_gpus = torch.cuda.is_available()
     try:
@@ -82,12 +82,14 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
         lookout.stop()
 
 
-def _connection() -> Any:
-    """A connection to the store of the processes, for another thread: one that waits for a key is blocked."""
+def _another(store: Any) -> Any:
+    """A second connection to the processes' ``store``, for another thread: one that waits for a key is blocked."""
     import torch.distributed as dist
 
-    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-    return dist.PrefixStore(f"lookout/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    second = dist.TCPStore(store.host, store.port, is_master=False)
+    return dist.PrefixStore(f"lookout/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", second)
 
 
 @contextmanager
