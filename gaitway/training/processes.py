@@ -73,7 +73,7 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
         any_of(False, torch.device("cpu"))  # torchrun ends them all once one has left with an exit code
     except BaseException as error:
         lookout.failed(error)
-        if not on_gpus:  # NCCL would wait for processes that are gone
+        if dist.is_initialized() and not on_gpus:  # NCCL would wait for processes that are gone
             dist.destroy_process_group()
         raise
     else:
