@@ -96,11 +96,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Arguments of one command. ``key=value`` may stand anywhere among the options, which argparse alone cannot do."""
     from gaitway_files.errors import UserError
 
-    for word in sys.argv[1:] if argv is None else argv:
+    argv = sys.argv[1:] if argv is None else list(argv)
+    for word in argv:
         if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in word):  # Python's signs of bytes that are none
             raise UserError(f"{word!a}: an argument must be text in UTF-8, without NUL")
     parser = build_parser()
     args, rest = parser.parse_known_args(argv)
+    args.argv = argv
     if hasattr(args, "settings"):
         args.settings += [word for word in rest if not word.startswith("-")]
         rest = [word for word in rest if word.startswith("-")]

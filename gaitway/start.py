@@ -69,6 +69,34 @@ def begin(order: Order) -> tuple[Path | None, int]:
 
 
 def _begin(order: Order) -> tuple[Path | None, int]:
+    task, agent, world, path = _admitted(order)
+    from .domains.table import domain_of
+    from .runs import folder as runs
+
+    domain = domain_of(task)
+    continued = order.resume and path is not None and runs.is_run(path)
+    path, continued = processes.of_first((path, continued))
+    if continued and path is not None:
+        return path, _resume(order, path)
+    require(f"training in {world}", WORLDS[world])
+    config, preset = configuration(order), preset_of(order)
+    if order.distributed:
+        check_together(config, "--distributed")
+    _check_installed(config)
+    config = domain.preflight(config)
+    domain.start(config)
+    if not _keeps_records():
+        return None, _train(config, None, order)
+    folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
+    say(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}")
+    if preset is not None and order.preset is None:
+        say(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
+    _print_notes(config, continued=False)
+    return folder.path, _train(config, folder, order)
+
+
+def _admitted(order: Order) -> tuple[Any, str, str, Path | None]:
+    """Task, agent, world and named or newest folder of an order, whose names are known and needs are installed."""
     trust_named(order.task)
     trust_named(order.agent)
     admit_agent(order.agent)
@@ -82,32 +110,35 @@ def _begin(order: Order) -> tuple[Path | None, int]:
     from .runs import folder as runs
 
     task = find_task(order.task, _named_preset(order))
-    domain = domain_of(task)
-    agent, world = order.agent or domain.usual_agent, order.world or worlds_of(task)[0]
+    agent, world = order.agent or domain_of(task).usual_agent, order.world or worlds_of(task)[0]
     if world not in WORLDS:
         raise UnknownNameError("world", world, WORLDS)
-    path = order.out or (runs.newest_run(task.name, agent) if order.resume else None)
-    continued = order.resume and path is not None and runs.is_run(path)
-    path, continued = processes.of_first((path, continued))
-    if continued and path is not None:
-        return path, _resume(order, path)
+    return task, agent, world, order.out or (runs.newest_run(task.name, agent) if order.resume else None)
+
+
+def planned(order: Order) -> TrainConfig:
+    """The configuration that :func:`begin` will train with, as far as it is known before anything starts."""
+    *_, world, path = _admitted(order)
+    from .runs import folder as runs
+
+    if order.resume and path is not None and runs.is_run(path):
+        return runs.RunFolder.open(path).config()
     require(f"training in {world}", WORLDS[world])
-    config, preset = configuration(order), preset_of(order)
-    if order.distributed and not domain.distributed:
-        raise UserError(f"--distributed: {task.name} is {domain.kind}, learnt in one process; leave it out")
-    if order.distributed and config.processes > 1:
-        raise UserError(f"--distributed with processes={config.processes}: torchrun starts the processes; leave it out")
-    _check_installed(config)
-    config = domain.preflight(config)
-    domain.start(config)
-    if not _keeps_records():
-        return None, _train(config, None, order)
-    folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
-    say(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}")
-    if preset is not None and order.preset is None:
-        say(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
-    _print_notes(config, continued=False)
-    return folder.path, _train(config, folder, order)
+    return configuration(order)
+
+
+def check_together(config: TrainConfig, asked: str) -> None:
+    """Raise where several processes, which the option ``asked`` is for, cannot learn as one."""
+    config.domain.check_together(config, asked, f"leave {asked.split()[0]} out")
+    if config.processes > 1:
+        raise UserError(f"{asked} with processes={config.processes}: torchrun starts the processes; leave it out")
+
+
+def told(order: Order) -> str:
+    """An order in words that are the same in all processes that may train as one."""
+    names = ("agent", "world", "physics", "preset", "config", "seed", "resume")
+    more = {name: value for name in names if (value := getattr(order, name))} | dict(order.options)
+    return " ".join([str(order.task), *order.settings, *(f"--{name} {value}" for name, value in more.items())])
 
 
 def configuration(order: Order) -> TrainConfig:

@@ -21,8 +21,10 @@ finishes the iteration and writes a checkpoint; --resume continues from there, b
 
 --world isaaclab trains a robot's task in Isaac Lab: 2.3 with Isaac Sim on a GPU, or 3.0, whose PhysX and Newton need
 neither. Its simulations cannot be saved: --resume restores the learner exactly and starts new episodes. Export and
-validate need no Isaac Lab. With torchrun and --distributed several processes train one agent, each with num_envs
-environments and its own GPU; the first writes the run folder.
+validate need no Isaac Lab.
+
+--gpus N starts N processes that train one agent, each with num_envs environments and its own GPU; the first writes the
+run folder. --nodes adds machines, --cpus N does the same on CPUs. --dry-run prints torchrun's command.
 
 examples:
   gaitway train velocity-flat-anymal-c-blind --preset cpu --out runs/walk
@@ -36,7 +38,8 @@ examples:
   gaitway train velocity-flat-anymal-c task.events.push_robot=null        # null removes a term
   gaitway train velocity-flat-go2-blind --preset cpu --parameters params.yaml
   gaitway train velocity-flat-anymal-c --world isaaclab --physics newton num_envs=2048
-  torchrun --nproc_per_node=2 --no-python gaitway train velocity-flat-anymal-c --world isaaclab --distributed
+  gaitway train velocity-flat-anymal-c --world isaaclab --gpus all
+  gaitway train velocity-flat-anymal-c-blind --cpus 4 --nodes 2 --node-rank 1 --endpoint node0:29500 --out runs/walk
   gaitway train velocity-rough-anymal-c-blind --agent distill --teacher runs/perceptive
   gaitway train my_robot --out runs/mine                      # the folder that 'gaitway adopt' wrote
   gaitway train cartpole
@@ -59,14 +62,13 @@ import argparse
 import json
 import sys
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gaitway_files.errors import UserError
 from gaitway_tasks.registry import UnknownNameError
 
-from .. import options
+from .. import launch, options
 from ..backends.table import BACKENDS, backend, engines
 from . import common
 
@@ -95,7 +97,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--agent", "agent to train (default ppo, for texts grpo); 'gaitway list agents' shows them")
     parser.option("--world", "simulator to train in (default: the task's usual one)")
     parser.option("--physics", "engine of Isaac Lab (default: what is installed)", choices=tuple(engines()))
-    parser.switch("--distributed", "train together with the other processes of torchrun")
+    parser.switch("--distributed", "train together with the other processes of a torchrun of your own")
     parser.option(
         "--preset",
         "named settings for a kind of machine (robots in MuJoCo: default cpu); none: Isaac Lab's own numbers",
@@ -121,6 +123,13 @@ def add_options(parser: options.Parser) -> None:
     parser.switch(
         "--quiet",
         "print only warnings, errors and the result: the final evaluation and the checkpoint",
+    )
+    launch.add_options(parser)
+    parser.option(
+        "--patience SECONDS",
+        "of several processes, time in which each must come a step further (default 600)",
+        options.seconds,
+        default=launch.PATIENCE_S,
     )
     texts = parser.add_argument_group("language tasks")
     parser.option("--model MODEL", "initial model: run or Hugging Face folder, GGUF file, hub id, tiny", within=texts)
@@ -153,22 +162,24 @@ def show_settings(order: Order, part: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..start import begin
+    from ..start import begin, told
     from ..training import processes
 
     if args.shown is not None:
         return show_settings(order_of(args), args.shown)
+    launch.check_options(args)
     processes.check(args.distributed)
+    if args.gpus is not None or args.cpus is not None:
+        return launched(args)
     simulator = backend(args.world) if args.world in BACKENDS else None
     if args.distributed and simulator is not None:  # before the processes know each other
         given = [word.partition("=")[2] for word in args.settings if word.startswith("device=")]
         simulator.start_first(given[-1] if given else "auto")
     warnings.showwarning = _show_warning
     if args.seeds is None:
-        with processes.group(args.distributed):
-            return begin(order_of(args))[1]
-    if args.distributed:
-        raise UserError("--seeds with --distributed: start one run for each seed")
+        order = order_of(args)
+        with processes.group(args.distributed, patience=args.patience, told=told(order)):
+            return begin(order)[1]
     first, out = args.seed or 0, args.out
     for seed in range(first, first + args.seeds):
         args.seed, args.out = seed, None if out is None else out / f"seed{seed}"
@@ -177,6 +188,20 @@ def run(args: argparse.Namespace) -> int:
         if simulator is not None:  # a process may have one simulation at a time
             simulator.close()
     return 0
+
+
+def launched(args: argparse.Namespace) -> int:
+    """Train in processes that this one starts; returns the exit code."""
+    from ..start import check_together, planned
+
+    nodes = launch.Nodes(**{f.name: getattr(args, f.name) for f in fields(launch.Nodes)})
+    nodes.check()
+    order = order_of(args)
+    alone = replace(order, settings=["processes=1", *order.settings])  # a preset would choose two on two cores
+    with launch.environment():
+        config = planned(alone)
+        check_together(config, nodes.option)
+        return launch.launch(nodes, config, args.argv[1:], patience=args.patience, dry_run=args.dry_run)
 
 
 def order_of(args: argparse.Namespace) -> Order:

@@ -90,8 +90,6 @@ class Domain(ABC):
     """Formats in which ``gaitway export`` can write its runs, the usual one first."""
     watched: ClassVar[str] = "film"
     """Way to watch its runs: "walk" in a viewer, "film" only, or "chat"."""
-    distributed: ClassVar[bool] = True
-    """True if distributed training is supported."""
     reward_parts: ClassVar[tuple[str, str]] = ("rollout/", "reward per second")
     """Prefix of the metrics that are parts of the reward, and their label on reports."""
     teachers: ClassVar[str] = ""
@@ -217,6 +215,10 @@ class Domain(ABC):
         """The whole suite on a learner's policy: its ``n``-th trial, from 0 on, the scenarios to run first, and a
         watcher, whose exceptions end it."""
         raise NotImplementedError
+
+    def check_together(self, config: Config, asked: str, remedy: str) -> None:
+        """Raise :class:`gaitway.errors.ConfigError` where the processes that ``asked`` asks for cannot learn as one."""
+        raise ConfigError(f"{asked}: {config.task.name} is {self.kind}, learnt in one process; {remedy}")
 
     def start(self, config: Config) -> None:  # noqa: B027
         """Start a simulator that has to be the first thing that runs."""

@@ -75,7 +75,12 @@ class Environments(Plays, Domain):
 
     def check(self, config: TrainConfig) -> None:
         super().check(config)
-        _check_processes(config)
+        if (processes := config.processes) > 1:
+            self.check_together(config, f"processes={processes}", "use processes=1")
+            if config.num_envs % processes:
+                raise ConfigError(
+                    f"processes={processes}: num_envs={config.num_envs} cannot be shared equally; use a multiple"
+                )
         from gaitway_agents.distillation import PolicyDistillationConfig
         from gaitway_agents.presets import PPOConfig
         from gaitway_agents.rsl_rl.config import RslRlConfig
@@ -96,6 +101,15 @@ class Environments(Plays, Domain):
                 self.first_guess(config)
         if isinstance(agent, RslRlConfig):
             agent.check_rows(config.num_envs)
+
+    def check_together(self, config: TrainConfig, asked: str, remedy: str) -> None:
+        from gaitway_agents.on_policy import undistributed
+        from gaitway_agents.presets import PPOConfig
+
+        if not isinstance(config.agent, PPOConfig):
+            raise ConfigError(f"{asked}: agent {config.algorithm!r} learns in one process; {remedy}")
+        if (name := undistributed(config.agent)) is not None:
+            raise ConfigError(f"{asked}: agent.{name} is for a single process; {remedy} or leave agent.{name} out")
 
     def has_mirrors(self, task: Any) -> bool:
         """True if the task's robot is symmetric."""
@@ -178,25 +192,15 @@ class Environments(Plays, Domain):
 
 
 def part_of(config: TrainConfig) -> TrainConfig:
-    """The configuration of one of its processes: an equal part of environments and threads."""
-    if (count := config.processes) == 1:
+    """The configuration of one of its processes: an equal part of environments and threads.
+
+    The processes of torchrun have the same environments each, and share the cores of their machine.
+    """
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    if (count := config.processes) == 1 and (beside == 1 or config.num_threads):
         return config
-    threads = max(1, (config.num_threads or len(os.sched_getaffinity(0))) // count)
+    threads = max(1, (config.num_threads or len(os.sched_getaffinity(0))) // (count * beside))
     return replace(config, processes=1, num_envs=config.num_envs // count, num_threads=threads)
-
-
-def _check_processes(config: TrainConfig) -> None:
-    from gaitway_agents.on_policy import undistributed
-    from gaitway_agents.presets import PPOConfig
-
-    if (count := config.processes) == 1:
-        return
-    if not isinstance(config.agent, PPOConfig):
-        raise ConfigError(f"processes={count}: agent {config.algorithm!r} learns in one process; use processes=1")
-    if (name := undistributed(config.agent)) is not None:
-        raise ConfigError(f"processes={count}: agent.{name} is for a single process; use processes=1 or leave it out")
-    if config.num_envs % count:
-        raise ConfigError(f"processes={count}: num_envs={config.num_envs} cannot be shared equally; use a multiple")
 
 
 def _check_rollout(config: TrainConfig, agent: Any) -> None:

@@ -72,7 +72,8 @@ def settings_of(keys: Mapping[str, Any]) -> dict[str, Any]:
 def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
     """``settings`` for two processes where there are two cores, and the training is long enough.
 
-    Threads of one process would wait for each other: half of an iteration is Python's.
+    Threads of one process would wait for each other: half of an iteration is Python's. Those of torchrun are processes
+    already.
     """
 
     def size(name: str) -> int:
@@ -87,7 +88,7 @@ def _on_all_cores(settings: dict[str, Any], request: Request) -> dict[str, Any]:
     pays = size("total_steps") >= WORTH_STEPS and size("num_envs") >= WORTH_ENVS and size("num_envs") % 2 == 0
     cores = len(os.sched_getaffinity(0))
     count = request.asked("processes") or (2 if alone and pays and cores > 1 else 1)
-    if count == 1:
+    if count == 1 and distributed.size() == 1:
         return settings
     agent = settings["agent"]
     if isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig):

@@ -52,6 +52,12 @@ def versions() -> dict[str, str]:
     return {"gaitway": __version__} | installed(*PACKAGES)
 
 
+def software() -> dict[str, str]:
+    """Versions of what computes a training, Python's and the commit of Gaitway's checkout included."""
+    commit = (git_state() or {}).get("commit")
+    return {"python": platform.python_version()} | versions() | ({} if commit is None else {"commit": commit[:12]})
+
+
 def machine() -> dict[str, Any]:
     """Facts of the machine that determine a run's speed. No names of hosts or users."""
     return {

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_agents.core import distributed
 
 from ..runs.folder import EPISODES, RunFolder
 from ..runs.rows import read_rows
@@ -102,6 +103,7 @@ class EpisodeEvaluator(Evaluator):
                 f"over {len(returns)} deterministic episodes{_robot_words(row)}"
             )
 
+    @distributed.alone()
     def _evaluate(self, episodes: int, wall: float) -> dict[str, Any]:
         """Play deterministic episodes; the row about them that ``evaluations.jsonl`` got. Says which had to be cut."""
         seed = self.config.seed + EVALUATION_SEED

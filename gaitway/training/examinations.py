@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gaitway_agents.core import distributed
+
 from ..runs.choice import best as best_of
 from ..runs.folder import EXAMINATIONS, RunFolder
 from ..runs.rows import read_rows
@@ -65,6 +67,7 @@ class Examinations:
         """True once for each ``examination_interval`` that has passed."""
         return self.wanted and self.every.is_due(self.learner.steps)
 
+    @distributed.alone()
     def hold(self, wall: float, say: Callable[[str], None], stopped: Callable[[], object]) -> bool:
         """Examine the policy, ``wall`` seconds into the training; True if it is good and the training over.
 

@@ -10,14 +10,17 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from socket import socket
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gaitway_files.errors import NotDone, UserError
 from gaitway_files.trust import trusted
 
+from ..launch import PATIENCE_S
+
 T = TypeVar("T")
-PATIENCE = timedelta(hours=12)
-"""Longest wait for another process: the first examines and validates policies while the others wait."""
+LONGEST = timedelta(days=30)
+"""Longest wait of an exchange: the first examines and validates policies while the others wait, and the lookout ends
+what hangs."""
 LEAVE_S = 10.0
 """Time in which a process ends by itself after the training."""
 TORCHRUN = "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed"
@@ -33,8 +36,12 @@ def check(distributed: bool) -> None:
 
 
 @contextmanager
-def group(distributed: bool) -> Iterator[None]:
-    """Within the block the processes know each other. Tensors on a GPU travel by NCCL, all else by gloo."""
+def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") -> Iterator[None]:
+    """Context in which the processes of torchrun know each other. Tensors on a GPU travel by NCCL, all else by gloo.
+
+    They must have the same versions and be ``told`` the same; where one ends, or is not a step further in ``patience``
+    seconds, all end, with its name.
+    """
     if not distributed:
         yield
         return
@@ -44,12 +51,45 @@ def group(distributed: bool) -> Iterator[None]:
     # Its functions have the group of the moment of their import as a default. Optimizers import it in their first step,
     # and a group that a default keeps ends with the interpreter, which its running threads may abort.
     import torch.distributed.nn.functional
+    from gaitway_agents.core.distributed import any_of
 
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
+    from ..runs.provenance import software
+    from .lookout import Lookout
+
+    store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=patience)))
+    lookout = Lookout(_another(store), rank, size, patience)
+    lookout.join(software(), told)
+    on_gpus = torch.cuda.is_available()
     try:
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if on_gpus else "gloo",
+            store=dist.PrefixStore("exchanges", store),
+            rank=rank,
+            world_size=size,
+            timeout=LONGEST,
+        )
         yield
-    finally:
+        lookout.leaving = True
+        any_of(False, torch.device("cpu"))  # torchrun ends them all once one has left with an exit code
+    except BaseException as error:
+        lookout.failed(error)
+        if dist.is_initialized() and not on_gpus:  # NCCL would wait for processes that are gone
+            dist.destroy_process_group()
+        raise
+    else:
         dist.destroy_process_group()
+    finally:
+        lookout.stop()
+
+
+def _another(store: Any) -> Any:
+    """A second connection to the processes' ``store``, for another thread: one that waits for a key is blocked."""
+    import torch.distributed as dist
+
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    second = dist.TCPStore(store.host, store.port, is_master=False)
+    return dist.PrefixStore(f"lookout/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", second)
 
 
 @contextmanager

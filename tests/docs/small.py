@@ -47,6 +47,7 @@ NOT_HERE = (
         "takes minutes; test_commands.py of texts has a small GGUF file",
     ),
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
+    (r"gaitway train .*--(gpus|nodes) ", "needs GPUs or machines; tests/gaitway/test_launch.py starts processes"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"python benchmarks/", "takes an hour, and checkouts of what others published"),
     (r"\S*python -m pytest ", "runs tests, of which this is one"),

@@ -6,6 +6,8 @@ one of :mod:`.together`. All processes must call the same functions in the same 
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -14,11 +16,59 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .together import Together
+from .together import LostProcess, Together
 
 T = TypeVar("T")
+LOST = re.compile(r"[Cc]onnection|[Bb]roken pipe|[Tt]imed out|NCCL|gloo/transport")
+"""Parts of the messages of gloo and NCCL about a process that is gone."""
 
 _together: Together | None = None
+
+
+class Pulse:
+    """How far this process is, for a thread that watches it."""
+
+    number = 0
+    """Exchanges begun."""
+    waits = False
+    """True within an exchange."""
+    alone = False
+    """True while this process works, and the others know that they must wait."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+
+    def idle(self) -> float:
+        """Seconds since an exchange began or ended."""
+        return time.monotonic() - self.since
+
+
+pulse = Pulse()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Context in which this process may take as long as it likes, whatever the others wait."""
+    pulse.alone = True
+    try:
+        yield
+    finally:
+        pulse.since = time.monotonic()
+        pulse.alone = False
+
+
+@contextmanager
+def _exchange() -> Iterator[None]:
+    """Context of one message of torch.distributed. Raises LostProcess where another process is gone."""
+    pulse.number, pulse.waits, pulse.since = pulse.number + 1, True, time.monotonic()
+    try:
+        yield
+    except RuntimeError as error:
+        if LOST.search(str(error)):
+            raise LostProcess("another process of the training has ended; continue with --resume") from error
+        raise
+    finally:
+        pulse.waits, pulse.since = False, time.monotonic()
 
 
 @contextmanager
@@ -51,7 +101,8 @@ def _sum_(x: Tensor) -> Tensor:
     if _together is not None:
         _together.sum_(x)
     else:
-        dist.all_reduce(x)
+        with _exchange():
+            dist.all_reduce(x)
     return x
 
 
@@ -75,7 +126,8 @@ def from_first_(x: Tensor) -> Tensor:
     if _together is not None:
         _together.copy_first_(x)
     elif size() > 1:
-        dist.broadcast(x, 0)
+        with _exchange():
+            dist.broadcast(x, 0)
     return x
 
 
@@ -102,7 +154,8 @@ def gathered(value: T) -> list[T]:
         values = _together.objects(value)
         return values if rank() == 0 else []
     found: list[Any] | None = [None] * size() if rank() == 0 else None
-    dist.gather_object(value, found)
+    with _exchange():
+        dist.gather_object(value, found)
     return found or []
 
 

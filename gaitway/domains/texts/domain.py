@@ -30,7 +30,6 @@ class Texts(Domain):
     settings = ("language",)
     formats = ("huggingface",)
     watched = "chat"
-    distributed = False
     teachers = "a run folder, a folder in Hugging Face's form or a hub id"
     reward_parts = ("rollout/reward/", "reward parts")
     shows_parts = True

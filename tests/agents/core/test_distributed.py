@@ -27,7 +27,11 @@ from gaitway_agents.core.surrogates import ClippedSurrogate
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.estimator import EstimatorConfig
 from gaitway_agents.models.normalizer import RunningNormalizer
+from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_DREAMER, TRPO, PPOConfig
+from gaitway_agents.rollout import EnvRollout
+from gaitway_agents.source import RolloutSource, source_of
+from gaitway_agents.symmetry import Symmetry
 from hidden_worlds import COLUMNS, HiddenSpeed
 from on_policy import on_policy_trainer
 from tiny_worlds import TinyWorld, always, signs
@@ -258,6 +262,66 @@ def test_trainers_of_two_processes_stay_one_policy_and_explore_apart(found):
     assert first["stop"] == second["stop"] == (True, False)
 
 
+class Part:
+    """A source of the rollouts of ``whole``, with noise of its own, of which a process sees ``own`` environments."""
+
+    def __init__(self, whole: RolloutSource, own: range):
+        self.whole, self.num_envs, self.own = whole, len(own), slice(own.start, own.stop)
+
+    def begin(self, policy: ActorCritic, generator: torch.Generator, symmetry: Symmetry | None) -> None:
+        self.whole.begin(policy, torch.Generator().manual_seed(7), symmetry)  # minibatches draw from the trainer's
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.whole, name)
+
+    def collect(self, steps: int, *, last: bool = False) -> EnvRollout:
+        rollout = self.whole.collect(steps, last=last)
+        assert not rollout.finals
+        part = {
+            name: getattr(rollout, name)[:, self.own]
+            for name in ("actions", "rewards", "learnt_rewards", "terminated", "truncated", "valid")
+        }
+        return replace(
+            rollout,
+            observations={name: value[:, self.own] for name, value in rollout.observations.items()},
+            following={name: value[self.own] for name, value in rollout.following.items()},
+            distribution=tuple(parameter[:, self.own] for parameter in rollout.distribution),
+            **part,
+        )
+
+
+WHOLE = replace(CONFIG, optimizer=ONE_STEP)
+
+
+def learn(part: int | None) -> OnPolicyTrainer:
+    """A trainer after three iterations, of all environments or of one half."""
+    env = world()
+    each = env.num_envs if part is None else env.num_envs // PROCESSES
+    own = range(each) if part is None else range(part * each, (part + 1) * each)
+    trainer = OnPolicyTrainer(Part(source_of(env, WHOLE), own), WHOLE, seed=0)
+    for _ in range(3):
+        trainer.iterate()
+    return trainer
+
+
+def learn_half(rank: int) -> dict[str, Any]:
+    trainer = learn(rank)
+    return {"policy": copy.deepcopy(trainer.policy.state_dict()), "steps": trainer.steps}
+
+
+def test_two_trainers_learn_what_one_learns_in_twice_the_environments(found):
+    """From the rollout to the policy: advantages, normalisers, gradients and the learning rate."""
+    first, second = found["halves"]
+    alone = learn(None)
+    start = OnPolicyTrainer(source_of(world(), WHOLE), WHOLE, seed=0).policy.state_dict()
+    assert first["steps"] == alone.steps
+    for name, value in alone.policy.state_dict().items():
+        assert torch.equal(first["policy"][name], second["policy"][name])
+        torch.testing.assert_close(first["policy"][name], value, rtol=1e-5, atol=1e-5)
+    weights = "actor.0.weight"
+    assert (alone.policy.state_dict()[weights] - start[weights]).abs().max() > 1e-3
+
+
 def estimate(rank: int) -> dict[str, Any]:
     model = replace(MODEL, estimator=EstimatorConfig(signals=("speed",), hidden=(16,)))
     trainer = on_policy_trainer(HiddenSpeed(seed=rank), replace(CONFIG, model=model), seed=rank, columns=COLUMNS)
@@ -283,6 +347,7 @@ JOBS: dict[str, Callable[[int], Any]] = {
     "statistics": statistics_of,
     "trainers": train,
     "estimators": estimate,
+    "halves": learn_half,
 }
 
 
