@@ -16,13 +16,14 @@ from gaitway_files.trust import object_named
 OPENGL = "apt install libegl1 libgl1-mesa-dri libopengl0"
 """Command with which Debian and Ubuntu render videos without a display. PyOpenGL needs libopengl0 beside EGL."""
 
-OLDEST = {"mujoco": (3, 17)}
+OLDEST = {"mujoco": (3, 17), "mujoco_warp": (4, 0)}
 """Versions before these cannot do what is asked of them; the Newton of Isaac Lab 3.0 brings MuJoCo 3.12."""
 
 EXTRAS = {
     "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
     "train": ("torch", "gymnasium", "tensorboard", "matplotlib", "onnx", "onnxscript"),
     "mujoco": ("mujoco", "imageio-ffmpeg", "viser"),
+    "warp": ("mujoco-warp", "warp-lang"),
     "gyms": ("envpool", "Box2D", "pygame"),
     "atari": ("ale-py",),
     "rsl-rl": ("rsl-rl-lib",),
@@ -85,6 +86,11 @@ class IsaacLab(Entry):
 WORLDS = {
     "mujoco": Entry(
         ("torch", "gymnasium", "mujoco"), ("train", "mujoco"), "MuJoCo on the CPU: batched physics on all cores"
+    ),
+    "mujoco-warp": Entry(
+        ("torch", "gymnasium", "mujoco", "mujoco_warp", "warp"),
+        ("train", "mujoco", "warp"),
+        "MuJoCo Warp on an NVIDIA GPU: thousands of robots at once; robots only",
     ),
     "isaaclab": IsaacLab(
         ("torch", "gymnasium", "tensorboard"),
