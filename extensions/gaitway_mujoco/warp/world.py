@@ -24,7 +24,7 @@ from ..state import NOW
 from .sizes import measured
 from .state import WarpRobotState
 
-wp.config.quiet = True
+wp.config.log_level = wp.LOG_WARNING  # not a line for each of a hundred kernels
 
 DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """Fields of the model that follow from masses, inertias and centres of mass."""
@@ -220,7 +220,7 @@ class WarpWorld(ModelWorld):
         if self._stale_constants:
             with self._device(), self._torch_stream():
                 mjw.set_const(self._m, self._d, restore=False)
-            self._stale_constants = False
+            self._stale_constants, self._stale_kinematics = False, True  # the bodies are left in the default pose
         for env_ids in self._stale_delay_lines:
             self._fill_delay_lines(env_ids)
         self._stale_delay_lines.clear()
