@@ -16,7 +16,7 @@ from gaitway_files.trust import object_named
 OPENGL = "apt install libegl1 libgl1-mesa-dri libopengl0"
 """Command with which Debian and Ubuntu render videos without a display. PyOpenGL needs libopengl0 beside EGL."""
 
-OLDEST = {"mujoco": (3, 17), "mujoco_warp": (4, 0)}
+OLDEST = {"mujoco": (3, 17)}
 """Versions before these cannot do what is asked of them; the Newton of Isaac Lab 3.0 brings MuJoCo 3.12."""
 
 EXTRAS = {

@@ -145,7 +145,9 @@ class MujocoWorld(ModelWorld):
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
     ) -> None:
         self._refuse_fixed_base()
-        self._check_finite(root_position=pos_w, root_rotation=quat_wxyz, root_velocity=lin_vel_w, root_turning=ang_vel_b)
+        self._check_finite(
+            root_position=pos_w, root_rotation=quat_wxyz, root_velocity=lin_vel_w, root_turning=ang_vel_b
+        )
         rows = env_ids.numpy()
         self._qpos[rows, 0:3], self._qpos[rows, 3:7] = pos_w.numpy(), quat_wxyz.numpy()
         self._qvel[rows, 0:3], self._qvel[rows, 3:6] = lin_vel_w.numpy(), ang_vel_b.numpy()
