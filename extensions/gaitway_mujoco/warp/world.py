@@ -194,10 +194,10 @@ class WarpWorld(ModelWorld):
         found = int(self._overflow.max())
         for kind, setting in OVERFLOWS.items():
             if found & kind and setting is not None:
-                now = getattr(self, setting)
+                now, what = getattr(self, setting), "constraints" if setting == "njmax" else "contacts"
                 return (
-                    f"{self.task.name}: MuJoCo Warp's buffer of {now} {'constraints' if setting == 'njmax' else 'contacts'} "
-                    f"per robot is full, so some would be lost: set simulator.{setting}={2 * now}"
+                    f"{self.task.name}: MuJoCo Warp's buffer of {now} {what} per robot is full, so some would be lost: "
+                    f"set simulator.{setting}={2 * now}"
                 )
         return (
             f"{self.task.name}: a robot of MuJoCo Warp touches more of its height field than its buffers hold: make "

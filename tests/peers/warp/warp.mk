@@ -21,5 +21,5 @@ $(WARP_VENV)/.stamp: pyproject.toml constraints.txt $(WARP_DIR)/warp.mk
 	$(PYTHON) -m venv $(WARP_VENV)
 	$(if $(UV),$(UV) pip install --quiet --python $(WARP_VENV)/bin/python --index-strategy unsafe-best-match,\
 		$(WARP_VENV)/bin/pip install --quiet --disable-pip-version-check) $(PIP_ARGS) -c constraints.txt \
-		-e '.[train,mujoco,warp]' hypothesis pytest
+		-e '.[train,mujoco,warp]' mujoco-warp==4.0.0 warp-lang==1.19.0 pytest
 	touch $@
