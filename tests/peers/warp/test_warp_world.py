@@ -14,13 +14,16 @@ from gaitway_mujoco import make_env as mujoco_env
 from gaitway_mujoco import shared, warp
 from gaitway_mujoco.options import WarpOptions
 from gaitway_tasks import episodes, managers, waits
+from gaitway_tasks.mdp import indices
 from gaitway_tasks.registry import get_task, preset_of, task_names
 from gaitway_tasks.spec import Timing
+from pretend_gpu import PretendGpu
 from quiet import quiet_task
 from waiting import Waits
 from warp_worlds import DEVICE, make_env, stepped
 
 from gaitway.cli import main
+from gaitway.training.tracking import RobotMeasures
 
 N = 4
 ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="MuJoCo Warp is to be on a CPU")
@@ -201,6 +204,24 @@ def test_a_step_waits_for_the_device_once(monkeypatch):
         env.step(torch.zeros(8, 12))
     with pytest.raises(UserError, match=r"the action for environment 3 is"):
         env.step(torch.zeros(8, 12).index_fill(0, torch.tensor([3]), torch.nan))
+
+
+@ON_CPU
+def test_nothing_is_made_beside_the_simulation():
+    """Told by what would be on a GPU: operations with tensors of the host would fail there."""
+    task = get_task("velocity-flat-anymal-c-blind", "cpu")
+    env = make_env(task.replace(timing=replace(task.timing, episode_length_s=3 * task.timing.step_dt)), 8)
+    env.reset()
+    for kept in (indices.row, indices.spans, indices._indices):
+        kept.cache_clear()
+    gpu, measures = PretendGpu(), RobotMeasures(env)
+    gpu.put(env, env.world, env.episodes, env.managers)
+    with gpu.watching():
+        env.reset(options={"random_episode_step": True})
+        for _ in range(4):
+            _, _, terminated, truncated, _ = env.step(torch.zeros(8, 12))
+            measures(torch.ones(8, dtype=torch.bool), terminated, truncated)
+    assert gpu.mixed == []
 
 
 # ---- settings --------------------------------------------------------------------------------------------------------
