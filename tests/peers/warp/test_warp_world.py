@@ -214,12 +214,12 @@ def test_nothing_is_made_beside_the_simulation():
     env.reset()
     for kept in (indices.row, indices.spans, indices._indices):
         kept.cache_clear()
-    gpu, measures = PretendGpu(), RobotMeasures(env)
-    gpu.put(env, env.world, env.episodes, env.managers)
+    gpu, measures, action = PretendGpu(), RobotMeasures(env), torch.zeros(8, 12)
+    gpu.put(env, env.world, env.episodes, env.managers, action)
     with gpu.watching():
         env.reset(options={"random_episode_step": True})
         for _ in range(4):
-            _, _, terminated, truncated, _ = env.step(torch.zeros(8, 12))
+            _, _, terminated, truncated, _ = env.step(action)
             measures(torch.ones(8, dtype=torch.bool), terminated, truncated)
     assert gpu.mixed == []
 

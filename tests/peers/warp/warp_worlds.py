@@ -48,7 +48,7 @@ def module_on_warp(path: str) -> ModuleType:
     return module
 
 
-def tests_of(module: ModuleType, *left_out: str) -> dict[str, Any]:
+def shared_tests(module: ModuleType, *left_out: str) -> dict[str, Any]:
     """The tests of ``module`` by name, without those ``left_out``, each of which must be there."""
     found = {name: test for name, test in vars(module).items() if name.startswith("test_")}
     for name in left_out:
