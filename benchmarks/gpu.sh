@@ -33,4 +33,3 @@ for envs in 4096 16384 1024 8192; do
 done
 part walk 300 gaitway train $TASK --preset cpu --world mujoco-warp num_envs=4096 agent.num_steps=24 --until good \
     --out "$OUT/walk" --resume
-part events 240 env GAITWAY_WARP_DEVICE=cuda:0 python -m pytest -q tests/peers/warp/test_warp_events.py

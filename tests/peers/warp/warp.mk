@@ -2,7 +2,7 @@
 #
 #     make test-warp                # all: about half an hour on two cores, half of it compiling kernels the first time
 #     make test-warp WARP_TESTS='-k conformance'
-#     make test-warp WARP_DEVICE=cuda:0
+#     make test-warp WARP_DEVICE=cuda:0                  # what compares it with MuJoCo, on a GPU
 #
 # Kernels are compiled once and kept beside the environment.
 
