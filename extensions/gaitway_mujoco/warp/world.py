@@ -35,6 +35,8 @@ OVERFLOWS = {
 }  # fmt: skip
 """Buffers that lose contacts or their constraints when they are full, and the setting of each."""
 LOST = int(sum(OVERFLOWS))
+BODIES = ("xpos", "xquat", "xipos", "subtree_com", "cvel")
+"""Arrays of which poses and twists of bodies are made."""
 CCD_ITERATIONS = 500
 """Of convex collisions with height fields, whose small faces take more than the 35 of MuJoCo."""
 MATCHES = 500
@@ -86,6 +88,9 @@ class WarpWorld(ModelWorld):
         self._bodies_now = bodies == NOW
         self._run("kinematics", self._kinematics)
         self.robot = WarpRobotState(self._read, self.model, self.spec, bodies=bodies)
+        read = ("qacc", "actuator_force", "sensordata", *(BODIES if bodies else ()))
+        self._outputs = {name: self._read(name) for name in read}
+        self._start |= {name: output[0].clone() for name, output in self._outputs.items()}
         self.objects = object_states(self._fields["qpos"], self._fields["qvel"], self.model, tuple(task.objects))
         self._stale_constants = self._stale_kinematics = False
         self._stale_delay_lines: list[Tensor] = []
@@ -177,7 +182,7 @@ class WarpWorld(ModelWorld):
         self.refuse((self._overflow & LOST) != 0, self._overflowed)
         qpos, qvel = self._fields["qpos"], self._fields["qvel"]
         self.diverged = ~(qvel.abs().amax(1) <= TOP_SPEED) | ~qpos.sum(1).isfinite()  # a NaN is not below a number
-        for name, field in self._fields.items():
+        for name, field in (self._fields | self._outputs).items():
             rows = self.diverged.view(-1, *[1] * (field.ndim - 1))
             field.copy_(torch.where(rows, self._start[name], field))
         if not self.spec.fixed_base:
