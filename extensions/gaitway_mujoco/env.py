@@ -17,12 +17,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
 from .model import PhysicsOptions
-from .shared import ModelWorld
 from .world import MujocoWorld
 
 
 class ModelVectorEnv(VectorEnv):
-    """The environments of ``world``, stepped together.
+    """The environments of ``world``, a :class:`gaitway_mujoco.shared.ModelWorld`, stepped together.
 
     Observations are a dictionary of the task's groups, each float32 (N, D). Finished episodes restart within the
     step that ends them (``AutoresetMode.SAME_STEP``): ``info["final_obs"]`` then holds the final observations of
@@ -34,9 +33,9 @@ class ModelVectorEnv(VectorEnv):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
-    def __init__(self, world: ModelWorld):
+    def __init__(self, world: Any):
         self.task, self.num_envs, self.generator = world.task, world.num_envs, world.generator
-        self.world: Any = world
+        self.world = world
         task, num_envs = self.task, self.num_envs
         self.episodes = Episodes(task, self.world, self.generator)
         self.managers = self.episodes.managers

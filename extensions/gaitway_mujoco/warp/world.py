@@ -92,7 +92,8 @@ class WarpWorld(ModelWorld):
         self._outputs = {name: self._read(name) for name in read}
         self._start |= {name: output[0].clone() for name, output in self._outputs.items()}
         self.objects = object_states(self._fields["qpos"], self._fields["qvel"], self.model, tuple(task.objects))
-        self._stale_constants = self._stale_kinematics = False
+        self._stale_kinematics = False
+        self._stale_constants: list[Tensor] = []
         self._stale_delay_lines: list[Tensor] = []
         if self.has_delay_lines:  # each actuator's row [user, cursor, times (n), values (n)]
             samples = int(self.model.actuator_history[0, 0])
@@ -223,14 +224,24 @@ class WarpWorld(ModelWorld):
     def finish_events(self) -> None:
         """Make derived constants, delay lines and the kinematic state current after events wrote to the world."""
         if self._stale_constants:
-            with self._device(), self._torch_stream():
-                mjw.set_const(self._m, self._d, restore=False)
-            self._stale_constants, self._stale_kinematics = False, True  # the bodies are left in the default pose
+            self._derive_constants(torch.cat(self._stale_constants))
+            self._stale_constants.clear()
         for env_ids in self._stale_delay_lines:
             self._fill_delay_lines(env_ids)
         self._stale_delay_lines.clear()
         if self._stale_kinematics:
             self._update_kinematics()
+
+    def _derive_constants(self, env_ids: Tensor) -> None:
+        """Make :data:`DERIVED` of ``env_ids`` (n,) current; it is computed for all, in another precision than before."""
+        told = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device).index_fill(0, env_ids, True)
+        before = {name: self._expand(name).clone() for name in DERIVED}
+        with self._device(), self._torch_stream():
+            mjw.set_const(self._m, self._d, restore=False)
+        for name, values in before.items():
+            field = self._field(name)
+            field.copy_(torch.where(told.view(-1, *[1] * (field.ndim - 1)), field, values))
+        self._stale_kinematics = True  # the bodies are left in the default pose
 
     def _torch_stream(self) -> Any:
         if self.device.type == "cpu":
@@ -258,9 +269,7 @@ class WarpWorld(ModelWorld):
         self._stale_kinematics = True
 
     def _masses_changed(self, env_ids: Tensor) -> None:
-        for name in DERIVED:
-            self._expand(name)
-        self._stale_constants = True
+        self._stale_constants.append(env_ids)
 
     def write_root_state(
         self, env_ids: Tensor, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
