@@ -233,7 +233,7 @@ class WarpWorld(ModelWorld):
             self._update_kinematics()
 
     def _derive_constants(self, env_ids: Tensor) -> None:
-        """Make :data:`DERIVED` of ``env_ids`` (n,) current; it is computed for all, in another precision than before."""
+        """Make :data:`DERIVED` of ``env_ids`` (n,) current; Warp computes it for all, where MuJoCo had computed it."""
         told = torch.zeros(self.num_envs, dtype=torch.bool, device=self.device).index_fill(0, env_ids, True)
         before = {name: self._expand(name).clone() for name in DERIVED}
         with self._device(), self._torch_stream():
@@ -278,8 +278,8 @@ class WarpWorld(ModelWorld):
         self._check_finite(
             root_position=pos_w, root_rotation=quat_wxyz, root_velocity=lin_vel_w, root_turning=ang_vel_b
         )
-        self._fields["qpos"][env_ids, :7] = torch.cat((pos_w, quat_wxyz), 1)
-        self._fields["qvel"][env_ids, :6] = torch.cat((lin_vel_w, ang_vel_b), 1)
+        self._fields["qpos"][env_ids, :7] = torch.cat((pos_w, quat_wxyz), 1).float()
+        self._fields["qvel"][env_ids, :6] = torch.cat((lin_vel_w, ang_vel_b), 1).float()
         self._moved(env_ids)
 
     def write_object_state(
@@ -291,8 +291,8 @@ class WarpWorld(ModelWorld):
 
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
         self._check_finite(joint_position=pos, joint_velocity=vel)
-        self._fields["qpos"][env_ids[:, None], self.robot.qpos_adr] = pos
-        self._fields["qvel"][env_ids[:, None], self.robot.qvel_adr] = vel
+        self._fields["qpos"][env_ids[:, None], self.robot.qpos_adr] = pos.float()
+        self._fields["qvel"][env_ids[:, None], self.robot.qvel_adr] = vel.float()
         self._moved(env_ids)
 
     def add_root_velocity(self, env_ids: Tensor, lin_vel_w: Tensor, ang_vel_w: Tensor) -> None:
