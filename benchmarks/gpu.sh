@@ -28,8 +28,8 @@ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv | tee "$OUT
 part tests 240 env GAITWAY_WARP_DEVICE=cuda:0 python -m pytest -q tests/peers/warp/test_warp_world.py -k "not every_robot"
 for envs in 4096 16384 1024 8192; do
     rm -rf "$OUT/speed-$envs"
-    part "speed-$envs" 60 gaitway train $TASK --preset cpu --world mujoco-warp num_envs=$envs \
+    part "speed-$envs" 60 python -m gaitway train $TASK --preset cpu --world mujoco-warp num_envs=$envs \
         total_steps=$((envs * 24 * 20)) agent.num_steps=24 evaluation_episodes=0 --out "$OUT/speed-$envs"
 done
-part walk 300 gaitway train $TASK --preset cpu --world mujoco-warp num_envs=4096 agent.num_steps=24 --until good \
+part walk 300 python -m gaitway train $TASK --preset cpu --world mujoco-warp num_envs=4096 agent.num_steps=24 --until good \
     --out "$OUT/walk" --resume

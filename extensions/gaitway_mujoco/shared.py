@@ -190,6 +190,13 @@ class ModelWorld(ABC):
 
     # ---- write side ------------------------------------------------------------------------------------------------
 
+    def write_object_state(
+        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
+    ) -> None:
+        self._check_finite(position=pos_w, rotation=quat_wxyz, velocity=lin_vel_w, turning=ang_vel_b)
+        self._object(name).write(env_ids, torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1))
+        self._moved(env_ids)
+
     def set_object_mass_scale(self, env_ids: Tensor, name: str, factor: Tensor) -> None:
         self._object(name)
         self.set_mass_scale(env_ids, factor, name)

@@ -153,13 +153,6 @@ class MujocoWorld(ModelWorld):
         self._qvel[rows, 0:3], self._qvel[rows, 3:6] = lin_vel_w.numpy(), ang_vel_b.numpy()
         self._stale_kinematics.append(rows)
 
-    def write_object_state(
-        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
-    ) -> None:
-        self._check_finite(position=pos_w, rotation=quat_wxyz, velocity=lin_vel_w, turning=ang_vel_b)
-        self._object(name).write(env_ids, torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1))
-        self._stale_kinematics.append(env_ids.numpy())
-
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
         self._check_finite(joint_position=pos, joint_velocity=vel)
         rows = env_ids.numpy()

@@ -282,13 +282,6 @@ class WarpWorld(ModelWorld):
         self._fields["qvel"][env_ids, :6] = torch.cat((lin_vel_w, ang_vel_b), 1).float()
         self._moved(env_ids)
 
-    def write_object_state(
-        self, env_ids: Tensor, name: str, pos_w: Tensor, quat_wxyz: Tensor, lin_vel_w: Tensor, ang_vel_b: Tensor
-    ) -> None:
-        self._check_finite(position=pos_w, rotation=quat_wxyz, velocity=lin_vel_w, turning=ang_vel_b)
-        self._object(name).write(env_ids, torch.cat((pos_w, quat_wxyz), 1), torch.cat((lin_vel_w, ang_vel_b), 1))
-        self._moved(env_ids)
-
     def write_joint_state(self, env_ids: Tensor, pos: Tensor, vel: Tensor) -> None:
         self._check_finite(joint_position=pos, joint_velocity=vel)
         self._fields["qpos"][env_ids[:, None], self.robot.qpos_adr] = pos.float()
