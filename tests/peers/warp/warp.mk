@@ -1,8 +1,8 @@
 # MuJoCo Warp's world on a CPU, in an environment of its own:
 #
-#     make test-warp                # all: about half an hour on two cores, half of it compiling kernels the first time
-#     make test-warp WARP_TESTS='-k conformance'
-#     make test-warp WARP_DEVICE=cuda:0                  # what compares it with MuJoCo, on a GPU
+#     make test-warp                                # all: tens of minutes, at first most of it to compile kernels
+#     make test-warp WARP_TESTS='-k contract'       # a part
+#     make test-warp WARP_DEVICE=cuda:0             # what compares it with MuJoCo, on a GPU
 #
 # Kernels are compiled once and kept beside the environment.
 
