@@ -263,6 +263,7 @@ include tests/peers/isaaclab/isaaclab.mk
 include tests/peers/isaaclab3/isaaclab3.mk
 include tests/peers/verifiers/verifiers.mk
 include tests/peers/vllm/vllm.mk
+include tests/peers/warp/warp.mk
 
 release-check:  ## make the files of a release in dist/ and try them: installed alone, linted, on other systems
 	PYTHON=$(PYTHON) PIP_ARGS='$(PIP_ARGS)' .ci/release-check

@@ -23,6 +23,7 @@ EXTRAS = {
     "core": ("numpy", "omegaconf", "onnxruntime", "rich"),
     "train": ("torch", "gymnasium", "tensorboard", "matplotlib", "onnx", "onnxscript"),
     "mujoco": ("mujoco", "imageio-ffmpeg", "viser"),
+    "warp": ("mujoco-warp", "warp-lang"),
     "gyms": ("envpool", "Box2D", "pygame"),
     "atari": ("ale-py",),
     "rsl-rl": ("rsl-rl-lib",),
@@ -85,6 +86,11 @@ class IsaacLab(Entry):
 WORLDS = {
     "mujoco": Entry(
         ("torch", "gymnasium", "mujoco"), ("train", "mujoco"), "MuJoCo on the CPU: batched physics on all cores"
+    ),
+    "mujoco-warp": Entry(
+        ("torch", "gymnasium", "mujoco", "mujoco_warp", "warp"),
+        ("train", "mujoco", "warp"),
+        "MuJoCo Warp on an NVIDIA GPU: thousands of robots at once; robots only",
     ),
     "isaaclab": IsaacLab(
         ("torch", "gymnasium", "tensorboard"),

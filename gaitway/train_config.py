@@ -100,7 +100,7 @@ class TrainConfig:
     tf32: bool = False
     """Multiply matrices in TensorFloat-32 on GPUs that have it, as Isaac Lab's scripts do: 10 bits of mantissa."""
     device: str = "auto"
-    """Device of the agent and of Isaac Lab's simulation or the language model: "cuda:0", "cpu", or "auto"; other worlds
+    """Device of the agent and of a simulation for GPUs, or of a language model: "cuda:0", "cpu" or "auto"; other worlds
     are on the CPU."""
     task: Annotated[Any, TASKS]
     """Task: one of the classes of :data:`gaitway.domains.table.DOMAINS`."""

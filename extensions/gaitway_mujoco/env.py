@@ -1,4 +1,4 @@
-"""Gymnasium's vector API over a MuJoCo world, in torch."""
+"""Gymnasium's vector API over the worlds of a MuJoCo model, in torch."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gaitway_files.errors import UserError
 from gaitway_tasks.episodes import Episodes, Observation
 from gaitway_tasks.math import all_finite
 from gaitway_tasks.spec import Task
+from gaitway_tasks.waits import on_host
 from gymnasium.vector import AutoresetMode, VectorEnv
 from torch import Tensor
 
@@ -19,8 +20,8 @@ from .model import PhysicsOptions
 from .world import MujocoWorld
 
 
-class MujocoVectorEnv(VectorEnv):
-    """``num_envs`` copies of a task, stepped together.
+class ModelVectorEnv(VectorEnv):
+    """The environments of ``world``, a :class:`gaitway_mujoco.shared.ModelWorld`, stepped together.
 
     Observations are a dictionary of the task's groups, each float32 (N, D). Finished episodes restart within the
     step that ends them (``AutoresetMode.SAME_STEP``): ``info["final_obs"]`` then holds the final observations of
@@ -32,14 +33,10 @@ class MujocoVectorEnv(VectorEnv):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}  # noqa: RUF012
 
-    def __init__(
-        self, task: Task, num_envs: int, *, seed: int = 0, num_threads: int = 0, options: PhysicsOptions | None = None
-    ):
-        if num_envs < 1:
-            raise UserError(f"num_envs {num_envs}: at least one environment is needed")
-        self.task, self.num_envs = task, num_envs
-        self.generator = torch.Generator().manual_seed(seed)
-        self.world = MujocoWorld(task, num_envs, self.generator, options or PhysicsOptions(), num_threads)
+    def __init__(self, world: Any):
+        self.task, self.num_envs, self.generator = world.task, world.num_envs, world.generator
+        self.world = world
+        task, num_envs = self.task, self.num_envs
         self.episodes = Episodes(task, self.world, self.generator)
         self.managers = self.episodes.managers
 
@@ -68,14 +65,13 @@ class MujocoVectorEnv(VectorEnv):
         """Advance one control step with raw policy outputs ``actions`` (N, A), float32."""
         if not self.episodes.started:
             raise gym.error.ResetNeeded("step() before reset(): call env.reset() first")
-        actions = torch.as_tensor(actions, dtype=torch.float32).detach()
+        actions = torch.as_tensor(actions, dtype=torch.float32, device=self.device).detach()
         if actions.shape != self.action_space.shape:  # torch would quietly broadcast one row to all environments
             raise UserError(
                 f"actions have shape {tuple(actions.shape)}, this environment takes {self.action_space.shape}"
             )
-        if not all_finite(actions):
-            row = int((~actions.isfinite()).nonzero()[0, 0])
-            raise UserError(f"the action for environment {row} is {actions[row].tolist()}: the policy is broken")
+        if not (on_host(actions) and all_finite(actions)):
+            self.world.refuse(~actions.isfinite(), lambda: _broken(actions))
         return self.episodes.step(actions)
 
     def state_dict(self) -> dict[str, Any]:
@@ -84,6 +80,28 @@ class MujocoVectorEnv(VectorEnv):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.episodes.load_state_dict(state)
+
+
+class MujocoVectorEnv(ModelVectorEnv):
+    """``num_envs`` copies of a task on a CPU."""
+
+    def __init__(
+        self, task: Task, num_envs: int, *, seed: int = 0, num_threads: int = 0, options: PhysicsOptions | None = None
+    ):
+        check_count(num_envs)
+        generator = torch.Generator().manual_seed(seed)
+        super().__init__(MujocoWorld(task, num_envs, generator, options or PhysicsOptions(), num_threads))
+
+
+def check_count(num_envs: int) -> None:
+    """Refuse less than one environment."""
+    if num_envs < 1:
+        raise UserError(f"num_envs {num_envs}: at least one environment is needed")
+
+
+def _broken(actions: Tensor) -> str:
+    row = int((~actions.isfinite()).nonzero()[0, 0])
+    return f"the action for environment {row} is {actions[row].tolist()}: the policy is broken"
 
 
 def _box(dim: int) -> gym.spaces.Box:

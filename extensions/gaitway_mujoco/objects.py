@@ -8,33 +8,36 @@ import mujoco
 import numpy as np
 import torch
 from gaitway_tasks.objects import addresses
-from mujoco.batch import Batch
 from torch import Tensor
 
 
 class MujocoObjectState:
-    """Implements :class:`gaitway_tasks.world.ObjectState`: the state after the last physics step."""
+    """Implements :class:`gaitway_tasks.world.ObjectState`: the state after the last physics step.
 
-    def __init__(self, qpos: np.ndarray, qvel: np.ndarray, place: np.ndarray):
+    ``qpos`` (N, 7) and ``qvel`` (N, 6) are views of the simulation's own state.
+    """
+
+    def __init__(self, qpos: Tensor, qvel: Tensor, place: np.ndarray):
         self._qpos, self._qvel = qpos, qvel
-        self.default_pos = torch.from_numpy(place.astype(np.float32))
+        self.default_pos = torch.from_numpy(place.astype(np.float32)).to(qpos.device)
 
     @property
     def root_pos_w(self) -> Tensor:
-        return torch.from_numpy(self._qpos[:, :3].astype(np.float32))
+        return self._qpos[:, :3].to(torch.float32, copy=True)
 
     @property
     def root_quat_wxyz(self) -> Tensor:
-        return torch.from_numpy(self._qpos[:, 3:].astype(np.float32))
+        return self._qpos[:, 3:].to(torch.float32, copy=True)
 
-    def write(self, rows: np.ndarray, pose: Tensor, twist: Tensor) -> None:
-        """Put position and quaternion (n, 7), and linear and angular velocity (n, 6), into ``rows`` (n,)."""
-        self._qpos[rows], self._qvel[rows] = pose.numpy(), twist.numpy()
+    def write(self, env_ids: Tensor, pose: Tensor, twist: Tensor) -> None:
+        """Put position and quaternion (n, 7), and linear and angular velocity (n, 6), into the rows ``env_ids``."""
+        self._qpos[env_ids], self._qvel[env_ids] = pose.to(self._qpos.dtype), twist.to(self._qvel.dtype)
 
 
-def object_states(batch: Batch, model: mujoco.MjModel, names: Sequence[str]) -> dict[str, MujocoObjectState]:
-    """State of each object by name."""
-    qpos, qvel = batch.bind("qpos"), batch.bind("qvel")
+def object_states(
+    qpos: Tensor, qvel: Tensor, model: mujoco.MjModel, names: Sequence[str]
+) -> dict[str, MujocoObjectState]:
+    """State of each object by name, in ``qpos`` (N, nq) and ``qvel`` (N, nv)."""
     return {
         name: MujocoObjectState(qpos[:, at : at + 7], qvel[:, dof : dof + 6], model.body(name).pos)
         for name, (at, dof) in addresses(model, names).items()

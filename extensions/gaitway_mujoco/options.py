@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gaitway_files.ranges import Checked, one_of
+from gaitway_files.ranges import Checked, NonNegativeInt, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,3 +33,17 @@ class PhysicsOptions(Checked):
     """Impedance of contacts: MuJoCo's ``solimp``, first three numbers."""
     max_action_delay: float = 0.0
     """Longest delay of actions that is set by hand [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarpOptions(PhysicsOptions):
+    """Settings of MuJoCo Warp: those of MuJoCo, and sizes of buffers that a GPU needs to know before."""
+
+    solver: Annotated[str, one_of("newton", "cg")] = "newton"
+    """Constraint solver of MuJoCo; "pgs" is for CPUs."""
+    njmax: NonNegativeInt = 0
+    """Most rows of constraints of one robot; 0 measures robots in random poses."""
+    nconmax: NonNegativeInt = 0
+    """Contacts of a robot, on average over all robots; 0 measures robots in random poses."""
+    deterministic: bool = False
+    """True computes the same bits in every run on the same GPU, somewhat slower. On a CPU every run does."""

@@ -51,14 +51,14 @@ class MujocoRobotState:
         joint_ids = [model.joint(name).id for name in robot.joint_names]
         self.qpos_adr = _as_index(model.jnt_qposadr[joint_ids])
         self.qvel_adr = _as_index(model.jnt_dofadr[joint_ids])
-        sensed = [name for name in robot.body_names if _has_sensor(model, name)]
+        sensed = [name for name in robot.body_names if has_sensor(model, name)]
         starts = [int(model.sensor(contact_sensor_name(name)).adr[0]) for name in sensed]
         self._sensed = _runs([robot.body_names.index(name) for name in sensed], starts)
         self._feet = _as_index(np.array([robot.body_names.index(name) for name in robot.foot_names]))
 
         self._motion = None if bodies is None else _BodyMotion(batch, model, robot)
         self._now = bodies == NOW
-        self._fixed = _fixed_pose(model, robot) if robot.fixed_base else None
+        self._fixed = fixed_pose(model, robot) if robot.fixed_base else None
         n, feet = batch.nsim, len(robot.foot_names)
         self.joint_offset: Tensor | None = None
         self.contact_force_w = torch.zeros(n, len(robot.body_names), 3)
@@ -173,7 +173,7 @@ class _BodyMotion:
         return twist[..., 3:] + torch.linalg.cross(twist[..., :3], arm), twist[..., :3]
 
 
-def _fixed_pose(model: mujoco.MjModel, robot: Robot) -> tuple[np.ndarray, ...]:
+def fixed_pose(model: mujoco.MjModel, robot: Robot) -> tuple[np.ndarray, ...]:
     """Position, quaternion, linear and angular velocity and gravity of a base that does not move."""
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
@@ -196,7 +196,8 @@ def _projected_gravity(quat_wxyz: np.ndarray) -> np.ndarray:
     return gravity
 
 
-def _has_sensor(model: mujoco.MjModel, body: str) -> bool:
+def has_sensor(model: mujoco.MjModel, body: str) -> bool:
+    """True if ``body`` has the contact sensor of :func:`gaitway_mujoco.model.build_model`."""
     return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SENSOR, contact_sensor_name(body)) >= 0
 
 

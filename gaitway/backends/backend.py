@@ -30,6 +30,8 @@ class Backend(ABC):
     """True if it simulates on a GPU where there is one; the agent then learns there too."""
     portable: ClassVar[bool] = True
     """True if any machine can make the environments of a run again; those of others are made in MuJoCo there."""
+    steps_model: ClassVar[bool] = False
+    """True if it steps a robot's own MJCF, which is then checked before a training."""
     brings_torch: ClassVar[bool] = False
     """True if its installation includes the agents' dependencies, so that nothing else must be installed."""
     own_options: ClassVar[tuple[str, ...]] = ()

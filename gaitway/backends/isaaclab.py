@@ -16,6 +16,7 @@ from gaitway_files.errors import UserError
 from .. import options, sources
 from ..errors import ConfigError
 from .backend import Backend
+from .on_gpu import check_agent, in_one_go
 
 if TYPE_CHECKING:
     from gaitway_sim2real.trial.engines import Engine
@@ -153,28 +154,11 @@ class IsaacLab(Backend):
         if preset:
             there = {name: event for name, event in task.events.items() if event.func not in mujoco_alone}
             settings = settings | {"task": task.replace(events=there)}
-        agent = _in_one_go(settings["agent"])
+        agent = in_one_go(settings["agent"])
         return settings | {"tf32": True, "agent": agent, "evaluation_episodes": 0}
 
     def check(self, config: TrainConfig) -> None:
-        from gaitway_agents.presets import PPOConfig
-
-        if not isinstance(config.agent, PPOConfig):
-            raise ConfigError(
-                f"agent {config.algorithm!r} does not learn in Isaac Lab: use ppo or one of its kin, or Isaac Lab's "
-                "own scripts for rsl_rl"
-            )
-        if config.processes > 1:
-            raise ConfigError(
-                f"processes={config.processes}: several processes with Isaac Lab are torchrun's, with --distributed; "
-                "use processes=1"
-            )
-        if config.agent.decoupled:
-            raise ConfigError(
-                f"agent {config.algorithm!r} with agent.decoupled=true: a process has one simulation of Isaac Lab on "
-                "the GPU that also learns, so nothing can be gathered meanwhile; use --agent ppo with "
-                "agent.decoupled=false"
-            )
+        check_agent(config, "Isaac Lab")
         if config.evaluation_episodes:
             raise ConfigError(
                 f"evaluation_episodes={config.evaluation_episodes}: a process has one simulation of Isaac Lab; use "
@@ -221,14 +205,3 @@ class IsaacLab(Backend):
             return config
         begun = {name: record[NAME][name] for name in ("asset", "physics") if name in record[NAME]}
         return dataclasses.replace(config, simulator=dataclasses.replace(config.simulator, **begun))
-
-
-def _in_one_go(agent: Any) -> Any:
-    """Settings with whole minibatches in a forward pass, for a GPU, and without the threads for CPUs."""
-    from gaitway_agents.core.optimizer import OptimizerConfig
-    from gaitway_agents.presets import PPOConfig
-
-    if not (isinstance(agent, PPOConfig) and isinstance(agent.optimizer, OptimizerConfig)):
-        return agent
-    optimizer = dataclasses.replace(agent.optimizer, chunk_size=2**20, workers=1)
-    return dataclasses.replace(agent, optimizer=optimizer)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 class Mujoco(Backend):
     shares_cores = True
+    steps_model = True
     models = (".xml",)
 
     def make_env(self, config: TrainConfig, num_envs: int, seed: int) -> VectorEnv:

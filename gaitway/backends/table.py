@@ -28,6 +28,9 @@ class Row:
 
 BACKENDS = {
     "mujoco": Row("gaitway.backends.mujoco:Mujoco", "MuJoCo", options="gaitway_mujoco.options:PhysicsOptions"),
+    "mujoco-warp": Row(
+        "gaitway.backends.mujoco_warp:MujocoWarp", "MuJoCo Warp", options="gaitway_mujoco.options:WarpOptions"
+    ),
     "isaaclab": Row(
         "gaitway.backends.isaaclab:IsaacLab",
         "Isaac Lab",

@@ -57,7 +57,8 @@ def _names() -> Table:
     for row, domain in zip(DOMAINS, domains(), strict=True):
         names = [name for name, _, _ in domain.facts()]
         names = names if len(names) > 1 else list(domain.names()) or names
-        table.add_row(f"{row.name}s".replace("'s tasks", " tasks"), _few(_by_robot(names, ROBOTS)))
+        what = f"{row.name}s".replace("'s tasks", " tasks").replace("environments", "tasks")  # narrow, for one screen
+        table.add_row(what, _few(_by_robot(names, ROBOTS)))
     table.add_row("robots", ", ".join(ROBOTS))
     table.add_row("grounds", _few([*COURSES, "slope"]))
     table.add_row("worlds", ", ".join(WORLDS))

@@ -85,7 +85,11 @@ def _run(args: argparse.Namespace) -> Recording:
 
     folder = RunFolder.open(args.source)
     if (world := folder.record["world"]) != "mujoco":
-        how = f"add --world {world}" if world in with_options() else "only runs of robots can be recorded"
+        how = (
+            f"add --world {world}" if world in with_options()
+            else "record the bundle that gaitway export makes of it" if world in BACKENDS
+            else "only runs of robots can be recorded"
+        )  # fmt: skip
         raise UserError(f"{args.source} trains in {world}: {how}")
     config, actor, _ = load_actor(folder, args.checkpoint)
     recorder = RolloutRecorder(config.environments.make_env(config, args.envs, args.seed))

@@ -251,7 +251,7 @@ class Robots(Environments):
         """As in other environments, where the simulator may be started to try; the robot is checked first."""
         from .motions import imitating, with_motions
 
-        if config.world == "mujoco":
+        if backend(config.world).steps_model:
             from gaitway_tasks.robots.check import check_robot
 
             check_robot(config.task.robot)
@@ -280,7 +280,7 @@ class Robots(Environments):
         from ..training.tracking import tracking_errors
 
         env.reset()
-        env.managers.events.apply("interval", torch.tensor([0]))
+        env.managers.events.apply("interval", torch.tensor([0], device=env.device))
         env.step(torch.zeros(env.action_space.shape))
         tracking_errors(env)
 

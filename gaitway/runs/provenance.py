@@ -14,7 +14,7 @@ from gaitway_files.versions import versions as installed
 
 from .. import __version__
 
-PACKAGES = ("torch", "mujoco", "numpy", "gymnasium", "onnx", "onnxruntime")
+PACKAGES = ("torch", "mujoco", "mujoco-warp", "warp-lang", "numpy", "gymnasium", "onnx", "onnxruntime")
 
 
 def git_state() -> dict[str, Any] | None:

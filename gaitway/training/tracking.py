@@ -43,6 +43,7 @@ class RobotMeasures:
         self.errors: dict[str, dict[str, Tensor | float]] = {name: {} for name in env.task.commands}
 
     def __call__(self, counted: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        counted = counted.to(terminated.device)
         self.falls += int((counted & terminated).sum())
         seen = counted & ~(terminated | truncated)  # the others have been restarted
         self.steps += int(seen.sum())

@@ -46,6 +46,12 @@ class SteppedWorld(EditableWorld, Protocol):
     def finish_events(self) -> None:
         """Make what events have written true."""
 
+    def broken(self) -> Tensor:
+        """Mask (N,) that is false unless :meth:`check` has an error to raise; asked for off the host alone."""
+
+    def check(self) -> None:
+        """Raise what :meth:`broken` told of."""
+
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
@@ -140,13 +146,13 @@ class Episodes:
 
     def _rows(self, done: Tensor, reward: Tensor) -> list[Tensor]:
         """Environments in which an episode ends, a command or an interval event is due: the one wait of a step."""
-        managers = self.managers
+        world, managers = self.world, self.managers
         # What an episode that ends draws anew is not due before the next step.
-        masks = [done, *(due & ~done for due in managers.due(self.world.step_dt))]
+        masks = [done, *(due & ~done for due in managers.due(world.step_dt))]
         if on_host(reward):
             return rows_of(masks)
-        rows = rows_of([*masks, *managers.broken(reward)])
-        checks = [managers.rewards.check, *(group.check for group in managers.observations.values())]
+        rows = rows_of([*masks, world.broken(), *managers.broken(reward)])
+        checks = [world.check, managers.rewards.check, *(group.check for group in managers.observations.values())]
         for found, check in zip(rows[len(masks) :], checks, strict=True):
             if len(found):
                 check()

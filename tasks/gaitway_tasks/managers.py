@@ -357,4 +357,4 @@ class Managers:
         for name, timer in state["timers"].items():
             self.events.timers[name].copy_(timer)
         for name, history in state["history"].items():
-            self.observations[name].history = history.clone()
+            self.observations[name].history = history.to(self.world.device, copy=True)

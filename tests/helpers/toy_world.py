@@ -44,6 +44,12 @@ class ToyWorld(TensorWorld):
     def choose_field(self, env_ids, field):
         pass
 
+    def broken(self):
+        return torch.zeros(self.num_envs, dtype=torch.bool)
+
+    def check(self):
+        raise AssertionError("nothing is broken")
+
     def state_dict(self):
         return {"joint_pos": self.robot.joint_pos, "episode_step": self.episode_step.clone()}
 

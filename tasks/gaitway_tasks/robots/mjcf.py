@@ -245,29 +245,35 @@ class DriveParameters:
     """The numbers of the laws that :func:`set_actuators` gave a model, J actuators: read once, written at any time.
 
     ``fields`` looks up MuJoCo's arrays by name; the default is the model's own, with shapes (J, ...). A
-    ``mujoco.batch.Batch`` gives ``batch.expand``, with shapes (N, J, ...).
+    ``mujoco.batch.Batch`` gives ``batch.expand``, with shapes (N, J, ...). ``array`` makes what is read into arrays of
+    the kind that ``fields`` has, if that is not numpy; all that is written is then of that kind.
     """
 
-    def __init__(self, model: mujoco.MjModel, fields: Callable[[str], np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        fields: Callable[[str], Any] | None = None,
+        array: Callable[[np.ndarray], Any] = np.asarray,
+    ) -> None:
         self._fields = fields or functools.partial(getattr, model)
         motor = model.actuator_gaintype == mujoco.mjtGain.mjGAIN_DCMOTOR
         gain, bias = model.actuator_gainprm, model.actuator_biasprm
-        self._motor, self._position = np.flatnonzero(motor), np.flatnonzero(~motor)
-        self._resistance = gain[self._motor, 0].copy()
-        self.stiffness = np.where(motor, gain[:, 4], gain[:, 0])
+        self._motor, self._position = array(np.flatnonzero(motor)), array(np.flatnonzero(~motor))
+        self._resistance = array(gain[motor, 0].copy())
+        self.stiffness = array(np.where(motor, gain[:, 4], gain[:, 0]))
         """kp of the compiled model [N m/rad], (J,)."""
-        self.damping = np.where(motor, gain[:, 6], -bias[:, 2])
+        self.damping = array(np.where(motor, gain[:, 6], -bias[:, 2]))
         """kd of the compiled model [N m s/rad], (J,)."""
-        self.effort_limit = model.actuator_forcerange[:, 1].copy()
+        self.effort_limit = array(model.actuator_forcerange[:, 1].copy())
         """Effort limits of the compiled model [N m], (J,)."""
 
     def write(
         self,
-        stiffness: np.ndarray | None = None,
-        damping: np.ndarray | None = None,
+        stiffness: Any = None,
+        damping: Any = None,
         *,
-        effort_limit: np.ndarray | None = None,
-        strength: np.ndarray | float = 1.0,
+        effort_limit: Any = None,
+        strength: Any = 1.0,
         rows: Any = ...,
     ) -> None:
         """Set all parameters, each (J,) or (rows, J); those not given get the values of the compiled model.
@@ -281,14 +287,14 @@ class DriveParameters:
         motor, position = self._motor, self._position
         gain = [(position, 0, kp[..., position])]
         if len(motor):
-            factor = np.broadcast_to(strength, kp.shape)[..., motor]
+            factor = (strength + 0.0 * kp)[..., motor]
             gain += [(motor, 0, self._resistance / factor), (motor, 4, kp[..., motor]), (motor, 6, kd[..., motor])]
         self._put("actuator_gainprm", rows, gain)
         if len(position):
             self._put("actuator_biasprm", rows, [(position, 1, -kp[..., position]), (position, 2, -kd[..., position])])
         self._put("actuator_forcerange", rows, [(slice(None), 0, -limit), (slice(None), 1, limit)])
 
-    def _put(self, field: str, rows: Any, values: list[tuple[Any, int, np.ndarray]]) -> None:
+    def _put(self, field: str, rows: Any, values: list[tuple[Any, int, Any]]) -> None:
         array = self._fields(field)
         part = array[rows]
         for joints, column, value in values:
@@ -344,14 +350,17 @@ def compensate_gravity(spec: mujoco.MjSpec, base: str) -> None:
         body.gravcomp = 1.0
 
 
-def compensate_known(model: mujoco.MjModel, fields: Callable[[str], np.ndarray]) -> None:
+def compensate_known(model: mujoco.MjModel, fields: Callable[[str], Any]) -> None:
     """Let a compensation of gravity hold the masses of ``model``, whatever masses bodies have in a batch.
 
     MuJoCo holds the mass that a body has: it would hide a load of which the robot's controller knows nothing.
-    ``fields`` is ``mujoco.batch.Batch.expand``.
+    ``fields`` looks up MuJoCo's arrays by name, (N, ...) of numpy or torch.
     """
     if model.body_gravcomp.any():
-        fields("body_gravcomp")[:] = model.body_gravcomp * model.body_mass / np.maximum(fields("body_mass"), 1e-9)
+        masses, held = fields("body_mass"), model.body_gravcomp * model.body_mass
+        if not isinstance(masses, np.ndarray):
+            held = masses.new_tensor(held)
+        fields("body_gravcomp")[:] = held / masses.clip(1e-9)
 
 
 def _remove_control(spec: mujoco.MjSpec, joint_names: Sequence[str]) -> None:
