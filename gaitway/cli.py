@@ -45,6 +45,7 @@ COMMANDS = (
     "list_",
     "train",
     "bench",
+    "sweep",
     "compare",
     "evaluate",
     "chat",
