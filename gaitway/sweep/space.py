@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -225,7 +226,7 @@ def _choices(key: str, values: Sequence[Any]) -> Choices:
         raise ConfigError(
             f"--space {key}={','.join(texts)}: one value alone; {SYNTAX}. Settings that do not vary go before --space"
         )
-    if len(set(texts)) < len(texts):
+    if any(one == other for one, other in itertools.combinations(map(json.loads, texts), 2)):
         raise ConfigError(f"--space {key}={','.join(texts)}: every choice only once")
     return Choices(key=key, values=texts)
 
