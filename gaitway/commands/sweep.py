@@ -44,7 +44,7 @@ def add_options(parser: options.Parser) -> None:
         required=True,
     )
     parser.option("--trials N", "trials in all, also failed and pruned ones (default 20)", options.count, default=20)
-    parser.option("--jobs N", "trials at the same time (default 1)", options.count, default=1)
+    parser.option("--jobs N", "trials at the same time (default 1; with --ray one for each CPU)", options.count)
     parser.option("--agent", "agent to train (default: the task's usual one)")
     parser.option("--preset", "named settings, as for 'gaitway train'")
     parser.option("--config FILE", "YAML file of settings for every trial", Path)
@@ -60,6 +60,7 @@ def add_options(parser: options.Parser) -> None:
     about = "train the K best trials again with other seeds (default 0)"
     parser.option("--confirm K", about, options.whole(0, 1000), default=0)
     parser.option("--seeds N", "seeds of each with --confirm (default 3)", options.count, default=3)
+    common.add_ray(parser)
     parser.option("--out DIR", "folder of the sweep (default runs/sweep/TASK, or runs/sweep/TASK-AGENT)", Path)
     common.add_trust(parser)
 
@@ -68,9 +69,11 @@ def run(args: argparse.Namespace) -> int:
     common.require("gaitway sweep", SWEEP)
     from ..runs.folder import family
     from ..runs.private import typed
+    from ..runs.provenance import available_cores
     from ..sweep.loop import run_sweep
     from ..sweep.plan import make_plan, not_pruned
 
+    threads = 1 if args.ray else None if (args.jobs or 1) < 2 else max(1, available_cores() // args.jobs)
     plan, config = make_plan(
         args.task,
         args.space,
@@ -82,16 +85,19 @@ def run(args: argparse.Namespace) -> int:
         minimize=args.minimize,
         seed=args.seed,
         prune=args.prune,
-        jobs=args.jobs,
+        threads=threads,
     )
     if reason := not_pruned(plan, config):
         print(f"no pruning: {reason}")
-    return run_sweep(
-        plan,
-        args.out or Path("runs/sweep") / family(config.task.name, config.algorithm),
-        trials=args.trials,
-        workers=args.jobs,
-        confirm=args.confirm,
-        seeds=args.seeds,
-        command=shlex.join(["gaitway", *typed()]),
-    )
+    out = args.out or Path("runs/sweep") / family(config.task.name, config.algorithm)
+    with common.place_of(args.ray, out, [config]) as place:
+        return run_sweep(
+            plan,
+            out,
+            trials=args.trials,
+            workers=args.jobs or common.room_of(place),
+            confirm=args.confirm,
+            seeds=args.seeds,
+            command=shlex.join(["gaitway", *typed()]),
+            place=place,
+        )

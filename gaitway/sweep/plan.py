@@ -12,7 +12,6 @@ from ..catalogue import AGENTS, WORLDS, require
 from ..config.tree import to_tree
 from ..errors import ConfigError
 from ..jobs import Job
-from ..runs.provenance import available_cores
 from ..start import Order, configuration
 from .metric import EVALUATED, EXAMINATION, Metric, metric_of
 from .space import Dimension, present_values, read_space
@@ -95,9 +94,12 @@ def make_plan(
     minimize: bool,
     seed: int,
     prune: str,
-    jobs: int,
+    threads: int | None,
 ) -> tuple[Plan, TrainConfig]:
-    """The search that is asked for, and the configuration that it varies. Raises :class:`ConfigError`."""
+    """The search that is asked for, and the configuration that it varies. Raises :class:`ConfigError`.
+
+    ``threads`` are those of a training that has none of its own; None leaves them.
+    """
     if any(word.partition("=")[0].strip() == "seed" for word in settings):
         raise ConfigError("seed=...: a sweep takes its seed by --seed")
     order = Order(task=task, settings=settings, agent=agent, preset=preset, config=config_file, seed=seed)
@@ -118,7 +120,7 @@ def make_plan(
         agent=config.algorithm,
         options=tuple(options),
         settings=tuple(settings),
-        threads=_threads(config, fixed | {each.key for each in dimensions}, jobs),
+        threads=_threads(config, fixed | {each.key for each in dimensions}, threads),
         space=tuple(dimensions),
         metric=metric_of(metric, minimize=minimize, config=config, keys=[each.key for each in dimensions]),
         seed=seed,
@@ -151,11 +153,9 @@ def _probe(order: Order, dimension: Dimension) -> None:
             raise ConfigError(f"--space {dimension.key}={dimension}: {error}") from None
 
 
-def _threads(config: TrainConfig, said: set[str], jobs: int) -> tuple[str, ...]:
-    """A fair share of the cores, where neither user nor preset says how many threads a training has."""
-    if jobs < 2 or config.num_threads or "num_threads" in said:
-        return ()
-    return (f"num_threads={max(1, available_cores() // jobs)}",)
+def _threads(config: TrainConfig, said: set[str], threads: int | None) -> tuple[str, ...]:
+    """The ``threads`` of a training as a setting, where neither user nor preset says how many it has."""
+    return () if threads is None or config.num_threads or "num_threads" in said else (f"num_threads={threads}",)
 
 
 def _begun(space: Sequence[Dimension], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,10 +113,8 @@ def _check_gaitway(words: list[str]) -> None:
             for agent in args.agent.split(","):
                 resolve(task, agent=agent, overrides=args.settings)
     if args.command == "sweep":
-        given = {
-            name: getattr(args, name) for name in ("agent", "preset", "metric", "minimize", "seed", "prune", "jobs")
-        }
-        make_plan(args.task, args.space, args.settings, config_file=args.config, **given)
+        given = {name: getattr(args, name) for name in ("agent", "preset", "metric", "minimize", "seed", "prune")}
+        make_plan(args.task, args.space, args.settings, config_file=args.config, threads=None, **given)
     if args.command in ("twin", "deploy", "rehearse") and args.robot != ROS2:
         hardware_of(args.robot)
 

@@ -122,7 +122,7 @@ def small(command: Command) -> list[str]:
         words += least if name == command_name and option in words else []
     if name == "sweep":
         robot = "velocity" in words[1]
-        words += ["--trials", "2", "--seeds", "1", "--prune", "none", "--metric", "rollout/reward", "num_threads=1"]
+        words += ["--trials", "2", "--seeds", "1", "--prune", "none", "--metric", "learn/entropy", "num_threads=1"]
         words += ROBOT if robot else ["num_envs=4", "agent.num_steps=8", "total_steps=32", "evaluation_episodes=1"]
         words += ["evaluation_interval=0"]
     if name == "bench":
