@@ -48,6 +48,7 @@ NOT_HERE = (
     ),
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"gaitway sweep .*--ray ", "needs a cluster; tests/gaitway/test_on_ray.py has one"),
     (r"python benchmarks/", "takes an hour, and checkouts of what others published"),
     (r"\S*python -m pytest ", "runs tests, of which this is one"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
