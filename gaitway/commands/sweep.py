@@ -25,6 +25,8 @@ import argparse
 import shlex
 from pathlib import Path
 
+from gaitway_files.errors import UserError
+
 from .. import options
 from ..catalogue import SWEEP
 from . import common
@@ -59,13 +61,15 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--seed", "seed of all trials and of the proposals (default 0)", options.seed, default=0)
     about = "train the K best trials again with other seeds (default 0)"
     parser.option("--confirm K", about, options.whole(0, 1000), default=0)
-    parser.option("--seeds N", "seeds of each with --confirm (default 3)", options.count, default=3)
+    parser.option("--seeds N", "seeds of each with --confirm (default 3)", options.count)
     common.add_ray(parser)
     parser.option("--out DIR", "folder of the sweep (default runs/sweep/TASK, or runs/sweep/TASK-AGENT)", Path)
     common.add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.seeds and not args.confirm:
+        raise UserError(f"--seeds {args.seeds}: these are the seeds of --confirm; add --confirm K, or leave it out")
     common.require("gaitway sweep", SWEEP)
     from ..runs.folder import family
     from ..runs.private import typed
@@ -86,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         seed=args.seed,
         prune=args.prune,
         threads=threads,
+        trusted=args.trusted_modules,
     )
     if reason := not_pruned(plan, config):
         print(f"no pruning: {reason}")
@@ -97,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
             trials=args.trials,
             workers=args.jobs or common.room_of(place),
             confirm=args.confirm,
-            seeds=args.seeds,
+            seeds=args.seeds or 3,
             command=shlex.join(["gaitway", *typed()]),
             place=place,
         )

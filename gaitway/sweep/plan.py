@@ -95,10 +95,12 @@ def make_plan(
     seed: int,
     prune: str,
     threads: int | None,
+    trusted: Sequence[str] = (),
 ) -> tuple[Plan, TrainConfig]:
     """The search that is asked for, and the configuration that it varies. Raises :class:`ConfigError`.
 
-    ``threads`` are those of a training that has none of its own; None leaves them.
+    ``threads`` are those of a training that has none of its own; None leaves them. Trainings trust the modules
+    ``trusted`` too.
     """
     if any(word.partition("=")[0].strip() == "seed" for word in settings):
         raise ConfigError("seed=...: a sweep takes its seed by --seed")
@@ -115,6 +117,7 @@ def make_plan(
         _probe(order, each)
     config = config.domain.preflight(config)
     options = [*(["--preset", preset] if preset else []), *(["--config", str(config_file)] if config_file else [])]
+    options += [word for module in trusted for word in ("--trust", module)]
     plan = Plan(
         task=task,
         agent=config.algorithm,

@@ -122,10 +122,10 @@ def small(command: Command) -> list[str]:
     for (command_name, option), least in LEAST.items():
         words += least if name == command_name and option in words else []
     if name == "sweep":
-        robot = "velocity" in words[1]
-        words += ["--trials", "2", "--seeds", "1", "--prune", "none", "--metric", "learn/entropy", "num_threads=1"]
-        words += ROBOT if robot else ["num_envs=4", "agent.num_steps=8", "total_steps=32", "evaluation_episodes=1"]
-        words += ["evaluation_interval=0"]
+        words += ["--trials", "2", *(["--seeds", "1"] if "--confirm" in words else [])]
+        words += ["--prune", "none", "--metric", "learn/entropy", "num_threads=1"]
+        words += ROBOT if "velocity" in words[1] else ["num_envs=4", "agent.num_steps=8", "total_steps=32"]
+        words += ["evaluation_episodes=1", "evaluation_interval=0"]
     if name == "bench":
         words += ["--seeds", "1", "--dry-run"]
     return [*words, *SIZES.get(name, ())]

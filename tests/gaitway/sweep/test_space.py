@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+
 import pytest
 
 from gaitway.cli import main
@@ -117,6 +120,7 @@ ROBOT = "velocity-flat-go2-blind"
         ),
         ([ROBOT, "--space", "task.rewards.action_rate_l2.weight=-1..-0.1"], "changes the rewards.*use falls"),
         (["cartpole", "--space", "agent.gamma=0.9..1", "--trials", "0"], "--trials 0: must be at least 1"),
+        (["cartpole", "--space", "agent.gamma=0.9..1", "--seeds", "4"], "--seeds 4: .*add --confirm"),
         (["cartpole"], "--space"),
     ],
 )
@@ -125,12 +129,12 @@ def test_a_sweep_that_cannot_run_is_refused_before_anything_begins(words, messag
     assert main(["sweep", *words]) == 2
     said = capsys.readouterr()
     assert len(said.err.splitlines()) == 1 and said.out == ""
-    assert __import__("re").search(message, said.err), said.err
+    assert re.search(message, said.err), said.err
     assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_optuna_is_named_with_its_extra(monkeypatch, capsys):
-    find = __import__("importlib.util").util.find_spec
+    find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "optuna" else find(name, *a))
     assert main(["sweep", "cartpole", "--space", "agent.gamma=0.9..1"]) == 2
     assert "pip install 'gaitway[train,sweep]'" in capsys.readouterr().err
