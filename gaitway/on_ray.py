@@ -14,7 +14,6 @@ import re
 import secrets
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from typing import Any
 from gaitway_files.errors import NotDone, UserError
 
 from .catalogue import RAY, require
-from .jobs import POLL_S, Here, Job
+from .jobs import POLL_S, Here, Job, Place
 from .runs.files import make_folder, write_text_atomically
 from .version import version_line
 
@@ -47,10 +46,10 @@ class Node:
 class Worker:
     """The actor beside a training, on whatever node Ray chose."""
 
-    def __init__(self, job: Job, folder: str):
+    def __init__(self, here: Place, job: Job, folder: str):
         if os.path.isdir(folder):  # files that settings name are relative to where the command was typed
             os.chdir(folder)
-        self.process: subprocess.Popen[bytes] = Here().start(job)
+        self.process = here.start(job)
 
     def poll(self) -> int | None:
         """Exit code of the training; None while it runs."""
@@ -114,6 +113,8 @@ class OnRay:
         require("--ray", RAY)
         _reach(address)
         self.cpus, self.gpus = cpus, gpus
+        self.here: Place = Here()
+        """How a node starts a training."""
         self.ray = _joined(address)
         try:
             wrong = disagreements(_ask(self.ray, folder), version_line())
@@ -136,7 +137,7 @@ class OnRay:
         """Start the process of ``job`` where there is room, or once there is."""
         worker = self.ray.remote(Worker).options(num_cpus=self.cpus, num_gpus=self.gpus, max_restarts=0)
         there = replace(job, folder=job.folder.absolute())
-        return Elsewhere(self.ray, worker.remote(there, os.getcwd()))
+        return Elsewhere(self.ray, worker.remote(self.here, there, os.getcwd()))
 
 
 def disagreements(nodes: Sequence[Node], version: str) -> list[str]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import pretended_trainings
 import pytest
 from gaitway_files.errors import UserError
+from optuna.trial import TrialState
+from pretended_trainings import Pretended, plan, sweep
 
 from gaitway import on_ray
 from gaitway.catalogue import Entry
 from gaitway.cli import main
-from gaitway.jobs import Crew, Job
 from gaitway.on_ray import Node, OnRay, disagreements
 from gaitway.runs.folder import RunFolder
-
-SETTINGS = ("total_steps=8192", "evaluation_episodes=0", "agent.optimizer.epochs=1", "checkpoint_interval=2")
-SETTINGS += ("num_threads=1",)
+from gaitway.sweep.search import Search
 
 
 def wait_for(condition, seconds: float = 300.0) -> None:
@@ -34,11 +37,14 @@ def cluster(tmp_path_factory) -> Iterator[Any]:
     settings = {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray would take the outer interface of this machine
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # its own 15 would wait for whatever else this machine does
         "RAY_TMPDIR": "/tmp/ray-gaitway",  # paths of its sockets have at most 107 characters
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
+        path = [str(Path(pretended_trainings.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))  # of the nodes
         from ray.cluster_utils import Cluster
 
         store = {"object_store_memory": 100 * 2**20}
@@ -51,37 +57,38 @@ def cluster(tmp_path_factory) -> Iterator[Any]:
 @pytest.mark.slow
 def test_a_sweep_on_a_cluster_is_one_of_ordinary_run_folders(cluster, tmp_path, capsys):
     out = tmp_path / "s"
-    words = ["sweep", "cartpole", "total_steps=512", "evaluation_episodes=1", "--space", "agent.gamma=0.9..1"]
-    assert main([*words, "--trials", "2", "--out", str(out), "--ray", cluster.address]) == 0
+    words = ["sweep", "cartpole", "total_steps=256", "evaluation_episodes=1", "--space", "agent.gamma=0.9..1"]
+    assert main([*words, "--trials", "1", "--out", str(out), "--ray", cluster.address]) == 0
     said = capsys.readouterr().out
-    assert "2 at a time" in said and "[2 of 2]" in said
-    for number in range(2):
-        record = RunFolder.open(out / f"trial-{number:04d}").record
-        assert record["status"] == "finished" and "num_threads=1" in record["command"]
+    assert "2 at a time" in said and "[1 of 1]" in said
+    record = RunFolder.open(out / "trial-0000").record
+    assert record["status"] == "finished" and "num_threads=1" in record["command"]
 
 
 @pytest.mark.slow
-def test_a_training_on_a_node_that_is_lost_goes_on_on_another(cluster, tmp_path, capsys):
-    folders = [tmp_path / "runs" / f"seed{seed}" for seed in range(2)]
-    jobs = [Job("cartpole", "ppo", seed, folder, SETTINGS) for seed, folder in enumerate(folders)]
-    with OnRay(cluster.address, tmp_path / "runs") as place, Crew(2, place) as crew:
-        assert place.room == 2 and not list(tmp_path.glob("runs/.ray-*"))
-        crew.waiting.extend(jobs)
-        ended: list[tuple[Job, int]] = []
+def test_a_trial_on_a_node_that_is_lost_goes_on_on_another_and_counts_once(cluster, tmp_path, capsys):
+    """The trainings are pretended ones, that the nodes start."""
+    out = tmp_path / "s"
+    lost: list[Any] = []
 
-        def turn() -> bool:
-            ended.extend(crew.turn())
-            return all(list(folder.glob("checkpoints/*.pt")) for folder in folders)
+    def lose() -> None:
+        wait_for(lambda: all((out / f"trial-{number:04d}" / "metrics.jsonl").exists() for number in range(2)))
+        lost.append(cluster.gaitway_nodes.pop())
+        cluster.remove_node(lost[0], allow_graceful=False)
 
-        wait_for(turn)
-        cluster.remove_node(cluster.gaitway_nodes.pop(), allow_graceful=False)
-        wait_for(lambda: (turn(), len(ended) == 2)[1])
-    assert {job.folder.name: code for job, code in ended} == {"seed0": 0, "seed1": 0}
-    assert sorted(job.attempts for job in jobs) == [1, 2]
-    assert capsys.readouterr().out.count("continuing from its checkpoint") == 1
-    for folder in folders:
-        run = RunFolder.open(folder)
-        assert run.record["status"] == "finished" and run.record["steps"] >= 8192
+    with OnRay(cluster.address, out) as place:
+        assert place.room == 2 and not out.exists()
+        place.here = Pretended(pause=0.5)
+        with ThreadPoolExecutor(1) as other:
+            losing = other.submit(lose)
+            assert sweep(out, 3, place, workers=2) == 0
+            losing.result()
+    assert lost and capsys.readouterr().out.count("continuing from its checkpoint") == 1
+    begun = [(out / f"trial-{number:04d}" / "starts").read_text().split() for number in range(3)]
+    assert sorted(map(len, begun)) == [1, 1, 2], "one was continued, from where it was"
+    assert all(starts[0] == "0" and "0" not in starts[1:] for starts in begun)
+    states = [trial.state for trial in Search(plan(), out).trials()]
+    assert states == [TrialState.COMPLETE] * 3
 
 
 @pytest.mark.parametrize(

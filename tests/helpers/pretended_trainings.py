@@ -56,10 +56,13 @@ class Pretended:
         self.started: list[str] = []
 
     def start(self, job: Any) -> subprocess.Popen[bytes]:
+        from gaitway_files.children import ending_with_us
+
         self.started.append(job.folder.name)
         job.folder.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-S", __file__, "train", str(job.folder), f"seed={job.seed}"]
-        return subprocess.Popen([*command, *self.settings, *job.settings], start_new_session=True)
+        command = ending_with_us([*command, *self.settings, *job.settings], signal.SIGTERM)
+        return subprocess.Popen(command, start_new_session=True)
 
 
 def plan(**changes: Any) -> Any:
