@@ -51,7 +51,7 @@ class Cost:
         return self.wall * self.workers / self.trials - 1.0 if self.trials else 0.0
 
     def __str__(self) -> str:
-        busy = f"{self.workers} at a time: {max(self.overhead, 0.0):.1%} more than the trainings"
+        busy = f"{self.workers} at a time: {max(100.0 * self.overhead, 0.0):.1f} % more than the trainings"
         return f"{self.wall:.0f} s for {self.trials:.0f} s of trials, {busy}"
 
 
@@ -174,7 +174,7 @@ def _importance(search: Search) -> list[object]:
     found, done = search.importance(), len(search.ranked())
     if not found:
         return []
-    rows = [[key, Cell(f"{share:.0%}", drawing=_bar(share))] for key, share in found.items()]
+    rows = [[key, Cell(f"{100.0 * share:.0f} %", drawing=_bar(share))] for key, share in found.items()]
     about = "Share of each setting in what separates the best tenth of the trials from the others (PED-ANOVA)."
     few = f" From {done} trials this is mostly noise: {FEW_FOR_IMPORTANCE} say more." * (done < FEW_FOR_IMPORTANCE)
     return [Table(["setting", "importance"], rows), note(about + few)]
