@@ -106,7 +106,7 @@ class OnRay:
     """The nodes of a cluster as a :class:`gaitway.jobs.Place`. As a context, it leaves the cluster at the end."""
 
     def __init__(self, address: str, folder: Path, *, cpus: int = 1, gpus: int = 0):
-        """Join the cluster at ``address``, HOST:PORT or auto; a training gets ``cpus`` and ``gpus`` of a node.
+        """Join the cluster at ``address``, HOST:PORT; a training gets ``cpus`` and ``gpus`` of a node.
 
         Raises :class:`UserError` if it cannot be reached, has other versions, or does not share ``folder``.
         """
@@ -158,10 +158,8 @@ def disagreements(nodes: Sequence[Node], version: str) -> list[str]:
 
 def _reach(address: str) -> None:
     """Raise unless something listens at the address."""
-    if address == "auto":
-        return
     if not re.fullmatch(r"[\w.-]+:\d{1,5}", address):
-        raise UserError(f"--ray {address}: write HOST:PORT of the cluster's head, such as 10.0.0.1:6379, or auto")
+        raise UserError(f"--ray {address}: write HOST:PORT of the cluster's head, such as 10.0.0.1:6379")
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()

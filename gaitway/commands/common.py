@@ -102,7 +102,7 @@ def checkpoint(text: str) -> int | str:
 
 def add_ray(parser: Parser) -> None:
     """Add ``--ray``, for every command that trains several runs."""
-    about = "train on the nodes of this Ray cluster, HOST:PORT or auto; all share the folder of --out"
+    about = "train on the nodes of this Ray cluster, HOST:PORT; all share the folder of --out"
     parser.option("--ray ADDRESS", about)
 
 

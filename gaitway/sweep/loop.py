@@ -53,10 +53,10 @@ def run_sweep(
                 print(f"continuing {folder}: {ended} of {max(trials, ended)} trials have ended", flush=True)
             try:
                 _try(search, trials, workers, place, stop, account)
-                found = finalists(search, confirm, seeds) if stop.signal is None else []
-                failed = _confirm(search, found, workers, place, stop)
             finally:
                 account()
+            found = finalists(search, confirm, seeds) if stop.signal is None else []
+            failed = _confirm(search, found, workers, place, stop)
         found = read_values(search, found)
         return _finish(search, found, failed, stop, trials=trials, workers=workers, command=command)
 

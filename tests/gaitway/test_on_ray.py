@@ -95,6 +95,7 @@ def test_a_trial_on_a_node_that_is_lost_goes_on_on_another_and_counts_once(clust
     ("address", "message"),
     [
         ("head", "--ray head: write HOST:PORT"),
+        ("auto", "write HOST:PORT"),
         ("ray://head:10001", "write HOST:PORT"),
         ("127.0.0.1:99999", "no cluster answers there"),
     ],
@@ -117,7 +118,7 @@ def test_a_port_where_nothing_listens_is_named(tmp_path):
 def test_a_missing_ray_is_named_with_its_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(on_ray, "RAY", Entry(("ray_that_is_not_there",), ("ray",)))
     with pytest.raises(UserError, match=r"pip install 'gaitway\[ray\]'"):
-        OnRay("auto", tmp_path)
+        OnRay("10.0.0.1:6379", tmp_path)
 
 
 def test_nodes_with_another_version_or_without_the_folder_are_named():

@@ -197,10 +197,12 @@ def test_the_best_are_trained_again_with_other_seeds_and_their_mean_leaves_out_t
 ):
     out = tmp_path / "s"
     assert sweep(out, 4) == 0
-    place = Pretended()
+    cost = cost_of(Search(plan(), out), 1).wall
+    place = Pretended(pause=0.1)
     assert sweep(out, 4, place, confirm=2, seeds=3, workers=2) == 0
     said = capsys.readouterr().out
     search = Search(plan(), out)
+    assert search.wall < cost + 1.0, "their time is not that of the search"
     found = read_values(search, finalists(search, 2, 3))
     numbers = [each.number for each in found]
     assert set(numbers[:2]) | {0} == set(numbers) and place.started.count("seed1") == len(numbers)
