@@ -130,7 +130,8 @@ def _best(search: Search, found: Sequence[Finalist]) -> list[object]:
 def _confirmed(search: Search, confirmed: Sequence[Finalist]) -> str:
     """The finalists in a sentence or two: the best mean, and whether chance explains its lead."""
     best, *others = confirmed
-    told = f"with other seeds trial {best.number} is the best: {spread(best.values)} over {len(best.values)} seed{'s' * (len(best.values) > 1)}"
+    seeds = f"{len(best.values)} seed{'s' * (len(best.values) > 1)}"
+    told = f"with other seeds trial {best.number} is the best: {spread(best.values)} over {seeds}"
     if not others:
         return f"{told}."
     start = next((each for each in others if each.number == 0 and search.plan.begun), None)

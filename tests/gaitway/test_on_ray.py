@@ -61,8 +61,7 @@ def test_a_sweep_on_a_cluster_is_one_of_ordinary_run_folders(cluster, tmp_path, 
     assert main([*words, "--trials", "1", "--out", str(out), "--ray", cluster.address]) == 0
     said = capsys.readouterr().out
     assert "2 at a time" in said and "[1 of 1]" in said
-    record = RunFolder.open(out / "trial-0000").record
-    assert record["status"] == "finished" and "num_threads=1" in record["command"]
+    assert RunFolder.open(out / "trial-0000").record["status"] == "finished"
 
 
 @pytest.mark.slow
