@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from pathlib import Path
 
 import pytest
 
 from gaitway.cli import main
 from gaitway.errors import ConfigError
+from gaitway.sweep.plan import make_plan
 from gaitway.sweep.space import Choices, Range, read_space
 
 SETTINGS = {"agent.gamma": 0.99, "agent.num_steps": 32, "agent.lr": 1e-3, "agent.schedule": "adaptive", "flag": True}
@@ -138,3 +140,11 @@ def test_a_missing_optuna_is_named_with_its_extra(monkeypatch, capsys):
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "optuna" else find(name, *a))
     assert main(["sweep", "cartpole", "--space", "agent.gamma=0.9..1"]) == 2
     assert "pip install 'gaitway[train,sweep]'" in capsys.readouterr().err
+
+
+def test_trials_side_by_side_share_the_cores_unless_their_threads_are_set():
+    given = {"agent": None, "preset": None, "config_file": None, "metric": None, "minimize": False, "seed": 0}
+    for settings, threads in (([], ("num_threads=1",)), (["num_threads=2"], ())):
+        plan, _ = make_plan(ROBOT, ["agent.gamma=0.9..1"], settings, **given, prune="none", threads=1)
+        job = plan.job(plan.begun, Path("x"))
+        assert plan.threads == threads and job.settings == (*settings, *threads, "agent.gamma=0.98")
