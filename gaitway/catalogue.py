@@ -33,6 +33,8 @@ EXTRAS = {
     "robot": ("cyclonedds", "mcap"),
     "hub": ("huggingface_hub",),
     "loggers": ("wandb", "mlflow-skinny"),
+    "sweep": ("optuna",),
+    "ray": ("ray",),
 }
 """Packages by which each extra is known to be installed; ``core`` is installed without any."""
 
@@ -143,12 +145,16 @@ IDENTIFY_NETWORK = Entry((*IDENTIFY.modules, "torch"), ("mujoco", "robot", "trai
 VLLM = Entry((*WORLDS["language"].modules, "vllm"), ("train", "language", "vllm"))
 REHEARSE_DDS = Entry(("mujoco", "cyclonedds", "mcap"), ("mujoco", "robot"))
 COMPARE = Entry(("matplotlib",), ("train",))
+RAY = Entry(("ray",), ("ray",))
+SWEEP = Entry(("torch", "gymnasium", "optuna"), ("train", "sweep"))
 LOGGERS = {name: Entry((name,), ("loggers",)) for name in ("wandb", "mlflow")}
 PLAY = Entry(("mujoco", "viser", "imageio_ffmpeg"), ("mujoco",))
 
 COMMANDS: dict[str, tuple[Entry, ...]] = {
     "adopt": (WORLDS["mujoco"],),
     "train": (WORLDS["mujoco"], AGENTS["ppo"]),
+    "sweep": (SWEEP,),
+    "sweep --ray": (RAY,),
     "compare": (COMPARE,),
     "demo": (PLAY,),
     "play": (PLAY,),

@@ -20,6 +20,7 @@ Games and classic control, with a comparison of agents:
   gaitway train cartpole
   gaitway bench cartpole,acrobot --agent ppo,dqn --seeds 5 --jobs 2
   gaitway compare runs/bench --group agent --html compare.html
+  gaitway sweep cartpole --space agent.gamma=0.9..0.999 --trials 8 --jobs 2
 """
 
 # Exit codes: 0 done; 1 the work was done and the answer is no (a verdict FAIL, a diverged training); 2 something given
@@ -45,6 +46,7 @@ COMMANDS = (
     "list_",
     "train",
     "bench",
+    "sweep",
     "compare",
     "evaluate",
     "chat",

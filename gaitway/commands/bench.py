@@ -17,11 +17,16 @@ from __future__ import annotations
 import argparse
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gaitway_files.errors import NotDone, UserError
 
 from .. import options
 from ..errors import ConfigError
+from . import common
+
+if TYPE_CHECKING:
+    from ..train_config import TrainConfig
 
 WORKS_ON = True
 
@@ -31,7 +36,8 @@ def add_options(parser: options.Parser) -> None:
     parser.option("settings key=value", "settings for every run", nargs="*")
     parser.option("--agent", "agents to train, separated by commas (default ppo)", default="ppo")
     parser.option("--seeds N", "seeds 0 to N-1 (default 3)", options.count, default=3)
-    parser.option("--jobs N", "runs at the same time (default 1)", options.count, default=1)
+    parser.option("--jobs N", "runs at the same time (default 1; with --ray one for each CPU)", options.count)
+    common.add_ray(parser)
     parser.option("--out DIR", "folder for the runs (default runs/bench)", Path, default=Path("runs/bench"))
     parser.switch("--dry-run", "print the commands and do nothing")
 
@@ -40,13 +46,14 @@ def run(args: argparse.Namespace) -> int:
     from ..bench import matrix, run_matrix
 
     tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
-    _check(tasks, agents, args.settings)
+    configs = _check(tasks, agents, args.settings)
     jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings)
     if args.dry_run:
         for job in jobs:
             print(shlex.join(["gaitway", *job.command()]))
         return 0
-    return run_matrix(jobs, args.jobs)
+    with common.place_of(args.ray, args.out, configs) as place:
+        return run_matrix(jobs, args.jobs or common.room_of(place), place)
 
 
 def _names(text: str, what: str) -> list[str]:
@@ -58,17 +65,18 @@ def _names(text: str, what: str) -> list[str]:
     return names
 
 
-def _check(tasks: list[str], agents: list[str], settings: list[str]) -> None:
-    """Refuse the whole matrix if one combination cannot run, before any time is spent on the others."""
+def _check(tasks: list[str], agents: list[str], settings: list[str]) -> list[TrainConfig]:
+    """All configurations; refuses the whole matrix if one cannot run, before any time is spent on the others."""
     from ..train_config import resolve
 
-    objections = []
+    objections, configs = [], []
     for task in tasks:
         for agent in agents:
             try:
                 config = resolve(task, agent=agent, overrides=settings)
-                config.domain.preflight(config)
+                configs.append(config.domain.preflight(config))
             except (ValueError, NotDone) as error:
                 objections.append(f"{task} with {agent}: {error}")
     if objections:
         raise ConfigError("\n  ".join(["the matrix cannot run:", *objections]) if objections[1:] else objections[0])
+    return configs

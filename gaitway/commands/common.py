@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,9 @@ from ..options import GIVEN, Parser, port, terrain
 if TYPE_CHECKING:
     from gaitway_tasks.ground import Ground
     from gaitway_tasks.robots import Robot
+
+    from ..on_ray import OnRay
+    from ..train_config import TrainConfig
 
 
 def add_command(commands: Any, module: ModuleType) -> None:
@@ -92,3 +98,25 @@ def checkpoint(text: str) -> int | str:
         return read_which(text)
     except UserError as error:
         raise argparse.ArgumentTypeError(GIVEN + str(error).removeprefix("--checkpoint ")) from None
+
+
+def add_ray(parser: Parser) -> None:
+    """Add ``--ray``, for every command that trains several runs."""
+    about = "train on the nodes of this Ray cluster, HOST:PORT; all share the folder of --out"
+    parser.option("--ray ADDRESS", about)
+
+
+def place_of(address: str | None, out: Path, configs: Sequence[TrainConfig]) -> AbstractContextManager[OnRay | None]:
+    """The cluster of ``--ray`` for trainings with ``configs`` into ``out``; None without one."""
+    if address is None:
+        return nullcontext()
+    from ..on_ray import OnRay
+
+    gpus = int(any(config.device.startswith("cuda") for config in configs))
+    cpus = max(max(config.num_threads, 1) * config.processes for config in configs)
+    return OnRay(address, out, cpus=cpus, gpus=gpus)
+
+
+def room_of(place: OnRay | None) -> int:
+    """Trainings at the same time if ``--jobs`` does not say how many."""
+    return 1 if place is None else place.room

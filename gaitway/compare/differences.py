@@ -52,25 +52,29 @@ def mixed_settings(runs: Sequence[Run]) -> list[str]:
 
 
 def obstacle(runs: Sequence[Run], metric: str) -> str | None:
-    """Reason why runs of one task cannot be compared by ``metric``, in words, for example "rewards differ: ...".
+    """Reason why runs of one task cannot be compared by ``metric``, in words, for example "rewards differ: ..."."""
+    configs = [run.header.config for run in runs]
+    mixed = _mixed(configs, _keys(configs))
+    found = {kind: [key for key in mixed if key.startswith(keys)] for kind, keys in measured_by(metric).items()}
+    keys = [key for kind in found.values() for key in kind]
+    return f"{' and '.join(kind for kind in found if found[kind])} differ: {described(keys, configs)}" if keys else None
+
+
+def measured_by(metric: str) -> dict[str, tuple[str, ...]]:
+    """Beginnings of the settings that change what ``metric`` measures, by their kind.
 
     A return is a sum of rewards, each with its weight and the control period, and every measure depends on what the
     robots are told and what happens to them.
     """
+    if metric.startswith(("learn/", "time/")):
+        return {}
     if term := TERM_METRIC.fullmatch(metric):
         rewards: tuple[str, ...] = (f"task.rewards.{term[1]}.",)
     elif "return" in metric.lower() or "reward" in metric.lower():
         rewards = REWARDS
-    elif metric.startswith(("learn/", "time/")):
-        return None
     else:
         rewards = ()
-    configs = [run.header.config for run in runs]
-    mixed = _mixed(configs, _keys(configs))
-    kinds = {"rewards": rewards, "conditions": CONDITIONS}
-    found = {kind: [key for key in mixed if key.startswith(prefixes)] for kind, prefixes in kinds.items()}
-    keys = [key for kind in found.values() for key in kind]
-    return f"{' and '.join(kind for kind in found if found[kind])} differ: {described(keys, configs)}" if keys else None
+    return {"rewards": rewards, "conditions": CONDITIONS}
 
 
 def origin(runs: Sequence[Run], groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:

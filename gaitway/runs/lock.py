@@ -100,6 +100,21 @@ class RunLock:
         return RunError(f"{self.folder} is being trained by {who}: wait until it has ended, or stop it, then try again")
 
 
+def is_held(folder: Path) -> bool:
+    """True while a process trains into ``folder``, as far as its filesystem has locks."""
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    finally:
+        os.close(file)
+    return False
+
+
 def _is_at(file: int, path: Path) -> bool:
     """True if ``path`` still names the open ``file``."""
     try:

@@ -19,6 +19,7 @@ from gaitway import cli
 from gaitway.commands.train import order_of
 from gaitway.domains.table import domain_of, find_task, worlds_of
 from gaitway.start import preset_of, settings_of
+from gaitway.sweep.plan import make_plan
 from gaitway.train_config import resolve
 
 from .pages import ROOT, Command
@@ -111,6 +112,9 @@ def _check_gaitway(words: list[str]) -> None:
         for task in args.tasks.split(","):
             for agent in args.agent.split(","):
                 resolve(task, agent=agent, overrides=args.settings)
+    if args.command == "sweep":
+        given = {name: getattr(args, name) for name in ("agent", "preset", "metric", "minimize", "seed", "prune")}
+        make_plan(args.task, args.space, args.settings, config_file=args.config, threads=None, **given)
     if args.command in ("twin", "deploy", "rehearse") and args.robot != ROS2:
         hardware_of(args.robot)
 

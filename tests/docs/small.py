@@ -49,6 +49,7 @@ NOT_HERE = (
     (r"gaitway evaluate .*--right ", "keeps what a model gets right; tests/gaitway/domains/texts trains one that does"),
     (r"gaitway train .*--(gpus|nodes) ", "needs GPUs or machines; tests/gaitway/test_launch.py starts processes"),
     (r"torchrun|(\./)?isaaclab(\.sh)? ", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"gaitway sweep .*--ray ", "needs a cluster; tests/gaitway/test_on_ray.py has one"),
     (r"python benchmarks/", "takes an hour, and checkouts of what others published"),
     (r"\S*python -m pytest ", "runs tests, of which this is one"),
     (r"make ", "installs and trains for minutes; test_pages.py checks what it runs"),
@@ -121,6 +122,11 @@ def small(command: Command) -> list[str]:
         words += ["--quiet", *(["--seeds", "1"] if "--seeds" in words else []), *train_sizes(words)]
     for (command_name, option), least in LEAST.items():
         words += least if name == command_name and option in words else []
+    if name == "sweep":
+        words += ["--trials", "2", *(["--seeds", "1"] if "--confirm" in words else [])]
+        words += ["--prune", "none", "--metric", "learn/entropy", "num_threads=1"]
+        words += ROBOT if "velocity" in words[1] else ["num_envs=4", "agent.num_steps=8", "total_steps=32"]
+        words += ["evaluation_episodes=1", "evaluation_interval=0"]
     if name == "bench":
         words += ["--seeds", "1", "--dry-run"]
     return [*words, *SIZES.get(name, ())]

@@ -67,7 +67,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 def test_there_are_no_other_commands():
-    assert len(COMMANDS) == 27
+    assert len(COMMANDS) == 28
 
 
 def test_version_is_the_one_of_the_project(capsys):

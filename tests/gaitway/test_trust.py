@@ -11,11 +11,11 @@ import pytest
 from gaitway_files import trust as trusting
 from gaitway_files.trust import TrustError, trust
 
-from gaitway import bench
 from gaitway.cli import main
 from gaitway.commands import list_
 from gaitway.domains.table import find_task
 from gaitway.errors import ConfigError
+from gaitway.jobs import Here, Job
 from gaitway.runs.folder import RunFolder
 from gaitway.train_config import dump, load, merge, resolve
 
@@ -196,7 +196,7 @@ def test_a_module_in_the_current_folder_does_not_stand_before_pythons_own(hostil
 
 
 def test_the_processes_of_a_bench_look_for_no_modules_in_the_current_folder(hostile, tmp_path):
-    process = bench._start(bench.Job("cartpole", "no-such-agent", 0, tmp_path / "out" / "seed0"))
+    process = Here().start(Job("cartpole", "no-such-agent", 0, tmp_path / "out" / "seed0"))
     assert process.wait(60) == 2
     assert not hostile.exists()
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gaitway import bench
-from gaitway.bench import Job, _result, matrix, run_matrix
+from gaitway import jobs as gaitway_jobs
+from gaitway.bench import matrix, result, run_matrix
 from gaitway.cli import main
+from gaitway.jobs import Here, Job
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
 
@@ -60,8 +61,7 @@ def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_
 def pretend(programs):
     """Runs that are shell scripts: ``programs[seed]`` are what its process does each time that it is started."""
 
-    def start(job):
-        job.attempts += 1
+    def start(here, job):
         job.folder.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(["sh", "-c", programs[job.seed][job.attempts - 1]], cwd=job.folder)
 
@@ -74,15 +74,15 @@ DONE = """echo '{"status": "finished", "steps": 7, "wall_time_s": 1.0}' > run.js
 def test_a_process_that_is_killed_is_started_again_and_one_that_fails_is_not(tmp_path, capsys, monkeypatch):
     """Of four seeds one is killed twice and then finishes, one is always killed, one fails, one is finished before."""
     jobs = matrix(["cartpole"], ["ppo"], range(4), tmp_path, TINY)
-    monkeypatch.setattr(bench, "POLL_S", 0.01)
-    monkeypatch.setattr(bench, "_start", pretend([["kill -9 $$"] * 2 + [DONE], ["kill -9 $$"] * 3, ["exit 2"], [DONE]]))
+    monkeypatch.setattr(gaitway_jobs, "POLL_S", 0.01)
+    monkeypatch.setattr(Here, "start", pretend([["kill -9 $$"] * 2 + [DONE], ["kill -9 $$"] * 3, ["exit 2"], [DONE]]))
     assert run_matrix(jobs[3:], 1) == 0
     assert capsys.readouterr().out.startswith("cartpole ppo seed 3: 7 steps in 1 s  [1 of 1]")
     assert run_matrix(jobs, 2) == 1
     assert [job.attempts for job in jobs] == [3, 3, 1, 1]
     said = capsys.readouterr()
     assert said.out.startswith("1 of 4 runs are finished already")
-    assert said.out.count("seed 0: killed by SIGKILL; continuing from its checkpoint") == 2
+    assert said.out.count("seed 0: ended by SIGKILL; continuing from its checkpoint") == 2
     assert "seed 1: failed, exit code -9" in said.out and "seed 2: failed, exit code 2; see" in said.out
     assert "2 of 4 runs failed: " in said.err
 
@@ -114,20 +114,20 @@ def test_a_killed_worker_is_continued(tmp_path, capsys, monkeypatch):
     """The process dies by SIGKILL as soon as it has a checkpoint; the run is finished all the same."""
     settings = ("total_steps=8192", "evaluation_episodes=0", "agent.optimizer.epochs=1", "checkpoint_interval=2")
     (job,) = matrix(["cartpole"], ["ppo"], [0], tmp_path, settings)
-    start, killed = bench._start, []
+    start, killed = Here.start, []
 
-    def start_and_kill(job):
-        process = start(job)
+    def start_and_kill(here, job):
+        process = start(here, job)
         if not killed:
             wait_for(lambda: list((job.folder / "checkpoints").glob("step_*.pt")))
             os.kill(process.pid, signal.SIGKILL)
             killed.append(process.pid)
         return process
 
-    monkeypatch.setattr(bench, "_start", start_and_kill)
+    monkeypatch.setattr(Here, "start", start_and_kill)
     assert run_matrix([job], 1) == 0
     assert killed and job.attempts == 2
-    assert "killed by SIGKILL; continuing from its checkpoint" in capsys.readouterr().out
+    assert "ended by SIGKILL; continuing from its checkpoint" in capsys.readouterr().out
     steps = [row["steps"] for row in read_rows(job.folder / "metrics.jsonl")]
     assert steps == list(range(256, 8193, 256))
 
@@ -156,7 +156,7 @@ def test_a_robot_is_told_by_its_falls_and_errors(tmp_path):
     row = {"steps": 60_416, "wall_s": 23.4, "deterministic": True, "returns": [1.0, 2.0], "falls": 1}
     row |= {"tracking": {"base_velocity": {"linear": 0.7482, "yaw": 0.4283}}}
     (tmp_path / "evaluations.jsonl").write_text(json.dumps(row) + "\n")
-    assert _result(job) == (
+    assert result(job) == (
         "60,416 steps in 23 s, evaluation: 1 of 2 episodes fell, 0.748 m/s off command, 0.428 rad/s turning off "
         "command, return 1.50"
     )

@@ -35,6 +35,7 @@ TEXTS = ("a\0b", "\udcff", f"{ESCAPES}x", "../..", "{", "x" * 5000, "[red]x", "1
 COMMANDS = {
     "train": ["train", "nothing"],
     "bench": ["bench", "nothing"],
+    "sweep": ["sweep", "nothing", "--space=a=1..2"],
     "compare": ["compare", "nowhere"],
     "evaluate": ["evaluate", "no/where", "--task", "nothing"],
     "chat": None,  # asks a hub for what is no folder

@@ -1,0 +1,218 @@
+"""Trainings on the nodes of a Ray cluster, which share the folder of the runs.
+
+A training is a process beside an actor of Ray, and its numbers are read from its run folder, as everywhere. Ray has no
+authentication: its ports belong into closed networks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import re
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gaitway_files.errors import NotDone, UserError
+
+from .catalogue import RAY, require
+from .jobs import POLL_S, Here, Job, Place
+from .runs.files import make_folder, write_text_atomically
+from .version import version_line
+
+REACH_S, ANSWER_S = 5.0, 120.0
+"""Longest waits for the cluster's port and for the answers of its nodes."""
+START = "start one with 'ray start --head --port=6379' and name it as HOST:6379"
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node said of itself."""
+
+    name: str
+    version: str
+    """Gaitway's version and commit, and Python's; what is missing, if it cannot be imported."""
+    sees: bool
+    """Whether it has the folder of the runs."""
+
+
+class Worker:
+    """The actor beside a training, on whatever node Ray chose."""
+
+    def __init__(self, here: Place, job: Job, folder: str):
+        if os.path.isdir(folder):  # files that settings name are relative to where the command was typed
+            os.chdir(folder)
+        self.process = here.start(job)
+
+    def poll(self) -> int | None:
+        """Exit code of the training; None while it runs."""
+        return self.process.poll()
+
+    def terminate(self) -> None:
+        """Ask the training to write a checkpoint and end."""
+        self.process.terminate()
+
+
+class Elsewhere:
+    """A training on some node, with the methods of :class:`gaitway.jobs.Process`. A lost node is like SIGKILL."""
+
+    def __init__(self, ray: Any, actor: Any):
+        self.ray, self.actor = ray, actor
+        self.begun = False
+        self.code: int | None = None
+        self.answer = actor.poll.remote()
+
+    def poll(self) -> int | None:
+        if self.code is not None or not self.ray.wait([self.answer], timeout=0)[0]:
+            return self.code
+        try:
+            self.code = self.ray.get(self.answer)
+            self.begun = True
+        except self.ray.exceptions.RayError:
+            self.code = -signal.SIGKILL
+        if self.code is None:
+            self.answer = self.actor.poll.remote()
+        else:
+            self._release()
+        return self.code
+
+    def terminate(self) -> None:
+        if self.code is not None:
+            return
+        if not self.begun and self.poll() is None and not self.begun:  # no node had room for it yet
+            self._release()
+            return
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            self.actor.terminate.remote()
+
+    def wait(self) -> int:
+        while (code := self.poll()) is None:
+            time.sleep(POLL_S)
+        return code
+
+    def _release(self) -> None:
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            self.ray.kill(self.actor)
+
+
+class OnRay:
+    """The nodes of a cluster as a :class:`gaitway.jobs.Place`. As a context, it leaves the cluster at the end."""
+
+    def __init__(self, address: str, folder: Path, *, cpus: int = 1, gpus: int = 0):
+        """Join the cluster at ``address``, HOST:PORT; a training gets ``cpus`` and ``gpus`` of a node.
+
+        Raises :class:`UserError` if it cannot be reached, has other versions, or does not share ``folder``.
+        """
+        require("--ray", RAY)
+        _reach(address)
+        self.cpus, self.gpus = cpus, gpus
+        self.here: Place = Here()
+        """How a node starts a training."""
+        self.ray = _joined(address)
+        try:
+            wrong = disagreements(_ask(self.ray, folder), version_line())
+            if wrong:
+                raise UserError(f"--ray {address}: {'; '.join(wrong)}")
+            self.room = int(self.ray.cluster_resources().get("CPU", 0)) // cpus
+            if self.room < 1 or (gpus and self.ray.cluster_resources().get("GPU", 0) < gpus):
+                raise UserError(f"--ray {address}: no node has {cpus} CPUs and {gpus} GPUs, which a training needs")
+        except BaseException:
+            self.ray.shutdown()
+            raise
+
+    def __enter__(self) -> OnRay:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ray.shutdown()
+
+    def start(self, job: Job) -> Elsewhere:
+        """Start the process of ``job`` where there is room, or once there is."""
+        worker = self.ray.remote(Worker).options(num_cpus=self.cpus, num_gpus=self.gpus, max_restarts=0)
+        there = replace(job, folder=job.folder.absolute())
+        return Elsewhere(self.ray, worker.remote(self.here, there, os.getcwd()))
+
+
+def disagreements(nodes: Sequence[Node], version: str) -> list[str]:
+    """What hinders trainings on ``nodes``, where this machine has ``version``."""
+    found = [
+        f"node {node.name} has Gaitway {node.version}, and this machine {version}: install the same on all"
+        for node in nodes
+        if node.version != version
+    ]
+    blind = [node.name for node in nodes if not node.sees]
+    if blind:
+        found.append(
+            f"node {blind[0]} does not have the folder of --out: put it on a file system that all nodes share, under "
+            "the same path"
+        )
+    return found
+
+
+def _reach(address: str) -> None:
+    """Raise unless something listens at the address."""
+    if not re.fullmatch(r"[\w.-]+:\d{1,5}", address):
+        raise UserError(f"--ray {address}: write HOST:PORT of the cluster's head, such as 10.0.0.1:6379")
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--ray {address}: no cluster answers there ({error}): {START}") from None
+
+
+def _joined(address: str) -> Any:
+    """The module of Ray, connected to the cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        said = " ".join(str(error).split())
+        remedy = "install the same versions on all nodes" if "ersion mismatch" in said else START
+        raise UserError(f"--ray {address}: {said[:300]}: {remedy}") from None
+    return ray
+
+
+def _ask(ray: Any, folder: Path) -> list[Node]:
+    """The answers of all nodes with CPUs. Raises :class:`NotDone` if one does not answer."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def about(token: str) -> tuple[str, bool]:  # within: sent by its code, to nodes that may lack Gaitway
+        import os as system
+
+        try:
+            from gaitway.version import version_line as line
+
+            return line(), system.path.exists(token)
+        except ImportError as error:
+            return f"not at all ({error})", system.path.exists(token)
+
+    there = folder.exists()
+    make_folder(folder)
+    token = folder.absolute() / f".ray-{secrets.token_hex(8)}"
+    write_text_atomically(token, platform.node())
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        task = ray.remote(num_cpus=0, max_retries=0)(about)
+        answers = {
+            f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": task.options(
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            ).remote(str(token))
+            for node in nodes
+        }
+        return [Node(name, *ray.get(answer, timeout=ANSWER_S)) for name, answer in answers.items()]
+    except ray.exceptions.RayError as error:
+        raise NotDone(f"--ray: a node does not answer: {str(error).splitlines()[0]}") from None
+    finally:
+        token.unlink(missing_ok=True)
+        if not there:
+            with contextlib.suppress(OSError):
+                folder.rmdir()

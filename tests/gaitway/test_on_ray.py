@@ -1,0 +1,129 @@
+"""Trainings on a cluster of Ray: two nodes on this machine, one of them lost; and one message for each obstacle."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pretended_trainings
+import pytest
+from gaitway_files.errors import UserError
+from optuna.trial import TrialState
+from pretended_trainings import Pretended, plan, sweep
+
+from gaitway import on_ray
+from gaitway.catalogue import Entry
+from gaitway.cli import main
+from gaitway.on_ray import Node, OnRay, disagreements
+from gaitway.runs.folder import RunFolder
+from gaitway.sweep.search import Search
+
+
+def wait_for(condition, seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Any]:
+    """A head without CPUs and two nodes of one CPU, all on loopback."""
+    settings = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray would take the outer interface of this machine
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # its own 15 would wait for whatever else this machine does
+        "RAY_TMPDIR": "/tmp/ray-gaitway",  # paths of its sockets have at most 107 characters
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        path = [str(Path(pretended_trainings.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))  # of the nodes
+        from ray.cluster_utils import Cluster
+
+        store = {"object_store_memory": 100 * 2**20}
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
+        made.gaitway_nodes = [made.add_node(num_cpus=1, **store) for _ in range(2)]
+        yield made
+        made.shutdown()
+
+
+@pytest.mark.slow
+def test_a_sweep_on_a_cluster_is_one_of_ordinary_run_folders(cluster, tmp_path, capsys):
+    out = tmp_path / "s"
+    words = ["sweep", "cartpole", "total_steps=256", "evaluation_episodes=1", "--space", "agent.gamma=0.9..1"]
+    assert main([*words, "--trials", "1", "--out", str(out), "--ray", cluster.address]) == 0
+    said = capsys.readouterr().out
+    assert "2 at a time" in said and "[1 of 1]" in said
+    assert RunFolder.open(out / "trial-0000").record["status"] == "finished"
+
+
+@pytest.mark.slow
+def test_a_trial_on_a_node_that_is_lost_goes_on_on_another_and_counts_once(cluster, tmp_path, capsys):
+    """The trainings are pretended ones, that the nodes start."""
+    out = tmp_path / "s"
+    lost: list[Any] = []
+
+    def lose() -> None:
+        wait_for(lambda: all((out / f"trial-{number:04d}" / "metrics.jsonl").exists() for number in range(2)))
+        lost.append(cluster.gaitway_nodes.pop())
+        cluster.remove_node(lost[0], allow_graceful=False)
+
+    with OnRay(cluster.address, out) as place:
+        assert place.room == 2 and not out.exists()
+        place.here = Pretended(pause=0.5)
+        with ThreadPoolExecutor(1) as other:
+            losing = other.submit(lose)
+            assert sweep(out, 3, place, workers=2) == 0
+            losing.result()
+    assert lost and capsys.readouterr().out.count("continuing from its checkpoint") == 1
+    begun = [(out / f"trial-{number:04d}" / "starts").read_text().split() for number in range(3)]
+    assert sorted(map(len, begun)) == [1, 1, 2], "one was continued, from where it was"
+    assert all(starts[0] == "0" and "0" not in starts[1:] for starts in begun)
+    states = [trial.state for trial in Search(plan(), out).trials()]
+    assert states == [TrialState.COMPLETE] * 3
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("head", "--ray head: write HOST:PORT"),
+        ("auto", "write HOST:PORT"),
+        ("ray://head:10001", "write HOST:PORT"),
+        ("127.0.0.1:99999", "no cluster answers there"),
+    ],
+)
+@pytest.mark.parametrize("command", [["bench", "cartpole"], ["sweep", "cartpole", "--space", "agent.gamma=0.9..1"]])
+def test_a_cluster_that_cannot_be_reached_is_one_message(command, address, message, tmp_path, capsys):
+    assert main([*command, "--out", str(tmp_path / "s"), "--ray", address]) == 2
+    said = capsys.readouterr().err
+    assert message in said and len(said.splitlines()) == 1 and not (tmp_path / "s").exists()
+
+
+def test_a_port_where_nothing_listens_is_named(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"  # bound, and nobody listens
+        with pytest.raises(UserError, match=f"{address}: no cluster answers there.*refused.*ray start --head"):
+            OnRay(address, tmp_path)
+
+
+def test_a_missing_ray_is_named_with_its_extra(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_ray, "RAY", Entry(("ray_that_is_not_there",), ("ray",)))
+    with pytest.raises(UserError, match=r"pip install 'gaitway\[ray\]'"):
+        OnRay("10.0.0.1:6379", tmp_path)
+
+
+def test_nodes_with_another_version_or_without_the_folder_are_named():
+    same, mine = Node("10.0.0.1:1", "0.1.0, Python 3.11.7", True), "0.1.0, Python 3.11.7"
+    assert disagreements([same, same], mine) == []
+    (said,) = disagreements([same, Node("10.0.0.2:1", "0.0.9, Python 3.11.7", True)], mine)
+    assert "node 10.0.0.2:1 has Gaitway 0.0.9, Python 3.11.7" in said and mine in said
+    (said,) = disagreements([same, Node("10.0.0.3:1", mine, False)], mine)
+    assert "node 10.0.0.3:1 does not have the folder" in said and "share" in said
