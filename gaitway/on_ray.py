@@ -15,7 +15,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ from .version import version_line
 
 REACH_S, ANSWER_S = 5.0, 120.0
 """Longest waits for the cluster's port and for the answers of its nodes."""
+NOTICE_S = 60.0
+"""Longest time in which a cluster starts trainings on a node that it has lost."""
 START = "start one with 'ray start --head --port=6379' and name it as HOST:6379"
 
 
@@ -61,13 +63,22 @@ class Worker:
 
 
 class Elsewhere:
-    """A training on some node, with the methods of :class:`gaitway.jobs.Process`. A lost node is like SIGKILL."""
+    """A training on some node, with the methods of :class:`gaitway.jobs.Process`. A lost node is like SIGKILL.
 
-    def __init__(self, ray: Any, actor: Any):
-        self.ray, self.actor = ray, actor
+    ``make`` makes the actor that trains. One that dies before it answers is made again for a while: the cluster takes
+    seconds to notice that a node is lost, and chooses it until then.
+    """
+
+    def __init__(self, ray: Any, make: Callable[[], Any]):
+        self.ray, self.make = ray, make
         self.begun = False
         self.code: int | None = None
-        self.answer = actor.poll.remote()
+        self._until = time.monotonic() + NOTICE_S
+        self._start()
+
+    def _start(self) -> None:
+        self.actor = self.make()
+        self.answer = self.actor.poll.remote()
 
     def poll(self) -> int | None:
         if self.code is not None or not self.ray.wait([self.answer], timeout=0)[0]:
@@ -75,7 +86,10 @@ class Elsewhere:
         try:
             self.code = self.ray.get(self.answer)
             self.begun = True
-        except self.ray.exceptions.RayError:
+        except self.ray.exceptions.RayError as error:
+            if not self.begun and time.monotonic() < self._until and "creation task" not in str(error):
+                self._start()
+                return None
             self.code = -signal.SIGKILL
         if self.code is None:
             self.answer = self.actor.poll.remote()
@@ -137,7 +151,7 @@ class OnRay:
         """Start the process of ``job`` where there is room, or once there is."""
         worker = self.ray.remote(Worker).options(num_cpus=self.cpus, num_gpus=self.gpus, max_restarts=0)
         there = replace(job, folder=job.folder.absolute())
-        return Elsewhere(self.ray, worker.remote(self.here, there, os.getcwd()))
+        return Elsewhere(self.ray, lambda: worker.remote(self.here, there, os.getcwd()))
 
 
 def disagreements(nodes: Sequence[Node], version: str) -> list[str]:

@@ -34,6 +34,7 @@ NOT_HERE = (
     (r"gaitway serve", "serves on the network; tests/gaitway/commands/test_serve.py speaks with it"),
     (r"gaitway twin", "serves on the network; tests/gaitway/commands/test_twin.py speaks with it"),
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
+    (r"gaitway .*--world mujoco-warp", "needs MuJoCo Warp; tests/peers/warp has its own code"),
     (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/backends and tests/peers/isaaclab3 run the parts"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),

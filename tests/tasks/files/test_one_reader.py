@@ -33,7 +33,10 @@ READERS = {
 OURS = {
     "gaitway/config/overrides.py": {"json.loads"},  # of what it has just written
     "gaitway/runs/lock.py": {"json.loads"},  # 4 kB of a lock
-    "gaitway/training/events.py": {"json.loads"},  # what it has just written
+    "gaitway/sweep/journal.py": {"json.loads"},  # what it has just written
+    "gaitway/sweep/space.py": {"json.loads"},  # likewise
+    "gaitway/training/events.py": {"json.loads"},  # likewise
+    "gaitway/training/lookout.py": {"json.loads"},  # from processes of the same training
     "gaitway/view/remote.py": {"json.loads"},  # messages of a limited length
     "tasks/gaitway_tasks/actuator_network.py": {"zipfile.ZipFile", "torch.jit.load", "json.loads"},  # own old files
     "tasks/gaitway_tasks/language/confine.py": {"json.loads"},  # from the parent process
