@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from box_spaces import box, boxes
 from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.policy import computing
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.encoders import Encoder, NatureCNN
 from gaitway_agents.models.heads import ACTION_MASK
+from gaitway_agents.on_policy import OnPolicyTrainer
+from gaitway_agents.presets import PPO_ATARI
+from gaitway_agents.source import source_of
+from gaitway_agents.vector.adapt import adapt
 from gymnasium import spaces
 from torch import Tensor, nn
 
@@ -236,3 +243,33 @@ def test_an_encoder_cannot_be_shared_by_observations_of_two_kinds():
 def test_what_no_robot_takes_is_not_exported(space, action):
     with pytest.raises(ValueError, match="only a policy from the observation 'policy' to continuous actions"):
         ActorCritic(space, action, SMALL).export_actor()
+
+
+# ---- a policy that sees images ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_policy_plays_images_in_the_type_that_it_learns_in(precision):
+    """Then the ratio of its first update is that of the same numbers."""
+
+    class Screen(gym.Env):
+        observation_space, action_space = spaces.Box(0, 255, (1, 36, 36), np.uint8), spaces.Discrete(3)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.np_random.integers(256, size=(1, 36, 36), dtype=np.uint8), {}
+
+        def step(self, action):
+            return self.reset()[0], 0.0, False, False, {}
+
+    env = adapt(gym.vector.SyncVectorEnv([Screen] * 2, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP))
+    optimizer = replace(PPO_ATARI.optimizer, precision=precision, minibatches=1)
+    config = replace(PPO_ATARI, num_steps=4, optimizer=optimizer, learning_rate_final=None)
+    trainer = OnPolicyTrainer(source_of(env, config), config, seed=0)
+    batch = trainer._prepare(trainer.source.collect(0, last=False))
+    with torch.no_grad(), computing(torch.device("cpu"), precision):
+        same = trainer.policy.evaluate(batch)
+    with torch.no_grad(), computing(torch.device("cpu"), "float32" if precision == "bfloat16" else "bfloat16"):
+        other = trainer.policy.evaluate(batch)
+    assert (same.log_probs - batch.log_probs).abs().max() < 1e-6 < (other.log_probs - batch.log_probs).abs().max()
+    assert (same.values - batch.values).abs().max() < 1e-6 < (other.values - batch.values).abs().max()
