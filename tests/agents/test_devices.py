@@ -42,7 +42,7 @@ def mixed(**settings: Any) -> list[str]:
     trainer = learner(IsaacLike(16, episode_length=5, noise=0.1), settings)
     gpu, scales = PretendGpu(), trainer.additions.get("reward_scaler")
     scaler = None if scales is None else scales.scaler
-    gpu.put(trainer.env, trainer.policy, trainer.optimizer.flat, scaler)  # what is moved, or made, there
+    gpu.put(trainer.env, trainer.policy, trainer.optimizer.store, scaler)  # what is moved, or made, there
     with gpu.watching():
         trainer.iterate()
         trainer.iterate()

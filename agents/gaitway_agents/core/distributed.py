@@ -96,11 +96,11 @@ def rank() -> int:
     return dist.get_rank() if size() > 1 else 0
 
 
-def _sum_(x: Tensor) -> Tensor:
+def sum_(x: Tensor) -> Tensor:
     """Replace ``x`` by its sum over all processes."""
     if _together is not None:
         _together.sum_(x)
-    else:
+    elif size() > 1:
         with _exchange():
             dist.all_reduce(x)
     return x
@@ -109,7 +109,7 @@ def _sum_(x: Tensor) -> Tensor:
 def mean_(x: Tensor) -> Tensor:
     """Replace ``x`` by its mean over all processes."""
     if size() > 1:
-        _sum_(x).div_(size())
+        sum_(x).div_(size())
     return x
 
 
@@ -131,11 +131,39 @@ def from_first_(x: Tensor) -> Tensor:
     return x
 
 
+def own_part_of_mean(x: Tensor) -> Tensor:
+    """This process's part of the mean of ``x`` (N,) over all processes, of equal parts in the order of their ranks."""
+    if (count := size()) == 1:
+        return x
+    part = x.new_empty(len(x) // count)
+    with _exchange():
+        dist.reduce_scatter_tensor(part, x)
+    return part.div_(count)
+
+
+def share_parts_(x: Tensor) -> None:
+    """Replace each of the equal parts of ``x`` (N,) by what the process of its rank has there."""
+    if (count := size()) > 1:
+        each = len(x) // count
+        with _exchange():
+            dist.all_gather_into_tensor(x, x[rank() * each : (rank() + 1) * each].clone())
+
+
+def most(number: int, device: torch.device) -> int:
+    """The largest ``number`` of any process."""
+    if size() == 1:
+        return number
+    found = torch.tensor(number, device=device)
+    with _exchange():
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+    return int(found)
+
+
 def any_of(flag: bool, device: torch.device) -> bool:
     """True if ``flag`` is set in any process."""
     if size() == 1:
         return flag
-    return bool(_sum_(torch.tensor(float(flag), device=device)))
+    return bool(sum_(torch.tensor(float(flag), device=device)))
 
 
 def same_everywhere(number: int, device: torch.device) -> bool:
@@ -167,9 +195,9 @@ def moments(x: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:
         return len(x), mean, (x - mean).square_().mean(0)
     count = torch.full((1,), float(len(x)), dtype=torch.float64, device=x.device)
     sums = torch.cat((count, x.sum(0).flatten().double()))
-    _sum_(sums)
+    sum_(sums)
     total = sums[0]
     mean = (sums[1:] / total.clamp(min=1.0)).to(x.dtype).view(x.shape[1:])
     squares = (x - mean).square().sum(0)
-    _sum_(squares)
+    sum_(squares)
     return total, mean, squares / total.clamp(min=1.0).to(x.dtype)

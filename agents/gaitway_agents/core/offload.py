@@ -14,24 +14,28 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class OffloadedAdam:
-    """The same steps as the optimiser that ``make`` makes of ``parameter``, one of torch's Adam or AdamW.
+    """The same steps as the optimiser that ``make`` makes of ``vector``, one of torch's Adam or AdamW.
 
-    The parameter is flat and has its gradient. It is cut into parts, each with an optimiser of its own, whose moments
-    come to the parameter's device for their step alone. The ``state_dict`` is that of one optimiser for all.
+    Vector and ``gradient`` are cut into parts, each with an optimiser of its own, whose moments come to the gradient's
+    device for their step alone; so does the vector, where it lies elsewhere. The ``state_dict`` is that of one
+    optimiser for all.
     """
 
-    def __init__(self, make: Callable[[nn.Parameter], torch.optim.Optimizer], parameter: nn.Parameter):
-        assert parameter.grad is not None
-        self._parts: list[nn.Parameter] = []
-        for part, gradient in zip(parameter.data.split(PART), parameter.grad.split(PART), strict=True):
-            self._parts.append(nn.Parameter(part))
-            self._parts[-1].grad = gradient
+    def __init__(self, make: Callable[[nn.Parameter], torch.optim.Optimizer], vector: Tensor, gradient: Tensor):
+        away = vector.device != gradient.device
+        self._slopes = gradient.split(PART)
+        self._values = vector.split(PART)
+        self._parts = [nn.Parameter(gradient.new_empty(0) if away else part) for part in self._values]
         self._inner = [make(part) for part in self._parts]
         self.param_groups: list[dict[str, Any]] = self._inner[0].param_groups
         """Settings, of which ``lr`` may be changed."""
 
     def step(self) -> None:
-        for part, optimizer in zip(self._parts, self._inner, strict=True):
+        for part, value, slope, optimizer in zip(self._parts, self._values, self._slopes, self._inner, strict=True):
+            away = value.device != slope.device
+            if away:
+                part.data = value.to(slope.device, non_blocking=True)
+            part.grad = slope
             optimizer.param_groups[0]["lr"] = self.param_groups[0]["lr"]
             state = optimizer.state[part]
             host = {name: state[name] for name in MOMENTS if name in state}
@@ -40,8 +44,12 @@ class OffloadedAdam:
             optimizer.step()
             for name in MOMENTS:
                 state[name] = self._home(host.get(name), state[name])
-        if self._parts[0].is_cuda:
-            torch.cuda.current_stream(self._parts[0].device).synchronize()  # the moments are read from here next
+            if away:
+                value.copy_(part.data, non_blocking=True)
+                part.grad, part.data = None, slope.new_empty(0)
+        if self._slopes[0].is_cuda:
+            # What came home is read from here next.
+            torch.cuda.current_stream(self._slopes[0].device).synchronize()
 
     @staticmethod
     def _home(host: Tensor | None, moment: Tensor) -> Tensor:

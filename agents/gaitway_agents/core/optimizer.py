@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +16,15 @@ from gaitway_files.blame import blamed
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from . import distributed, objective
 from .advantage import normalise
 from .batch import Batch
 from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
-from .flat import FlatParameters
 from .losses import Loss, PolicyLoss, PolicyLossConfig
-from .offload import OffloadedAdam
-from .policy import Evaluation, computing, has_moved
+from .policy import Evaluation, computing, has_moved, idle_passes
+from .store import STORES, FlatStore, make_store
 from .threads import result_of
 
 AddedLoss: TypeAlias = Callable[[Any, Evaluation, Batch], Tensor]
@@ -77,6 +74,10 @@ class OptimizerConfig(PolicyLossConfig):
     """Keep Adam's moments in the machine's memory and take parts of them to the GPU in every step: the same numbers
     for 8 bytes less a parameter, and a copy both ways for every step. A language training that does not fit otherwise
     sets it by itself."""
+    store: Annotated[str, one_of(*STORES)] = "flat"
+    """Where parameters, gradients and moments are. "flat": whole in every process. "sharded": weights to compute with
+    and gradients in every process, Adam's moments and the weights in float32 in parts. "fsdp": everything in parts, by
+    torch's fully_shard, for models that one GPU cannot hold."""
     critic: CriticConfig | None = None
     """Fit the critic further after the policy's epochs, by itself and at a rate of its own."""
 
@@ -91,9 +92,16 @@ class OptimizerConfig(PolicyLossConfig):
             raise UserError(f"weight_decay {self.weight_decay} with algorithm {self.algorithm!r}: only 'adam' has it")
         if self.offload and self.algorithm != "adam":
             raise UserError(f"offload with algorithm {self.algorithm!r}: only 'adam' has moments to offload")
+        if self.store != "flat":
+            self._check_store()
         low, high = self.learning_rate_range
         if not 0.0 < low <= high:
             raise UserError(f"learning_rate_range {self.learning_rate_range}: must be (low, high), 0 < low <= high")
+
+    def _check_store(self) -> None:
+        for name, usual in (("workers", 1), ("critic", None), ("algorithm", "adam")):
+            if (value := getattr(self, name)) != usual:
+                raise UserError(f"store {self.store!r} with {name} {value!r}: only 'flat' has that; use {usual!r}")
 
 
 class PolicyOptimizer:
@@ -122,13 +130,10 @@ class PolicyOptimizer:
                 raise UserError(f"the statistic {name}_loss is the optimiser's own: give the added loss another name")
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
-        self.flat = FlatParameters(groups if config.clip_groups else [[p for group in groups for p in group]])
-        assert self.flat.flat.grad is not None
-        self._gradient = self.flat.flat.grad
-        self._check_groups()
-        distributed.from_first_(self.flat.flat.data)
-        make = functools.partial(_make, config)
-        self.inner = OffloadedAdam(make, self.flat.flat) if config.offload else make(self.flat.flat)
+        self._check_groups(groups)
+        self.store = make_store(
+            policy, groups if config.clip_groups else [[p for group in groups for p in group]], config
+        )
         self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
         self._written_out = self._without_autograd()
         self._pool = (
@@ -137,9 +142,9 @@ class PolicyOptimizer:
             else None
         )
 
-    def _check_groups(self) -> None:
+    def _check_groups(self, groups: list[list[nn.Parameter]]) -> None:
         apart: Callable[[], list[nn.Parameter]] = getattr(self.policy, "learnt_apart", list)
-        known = {id(parameter) for parameter in [*self.flat.parameters, *apart()]}
+        known = {id(parameter) for group in (*groups, apart()) for parameter in group}
         for name, parameter in self.policy.named_parameters():
             if parameter.requires_grad and id(parameter) not in known:
                 raise UserError(f"parameter {name} is in none of the policy's parameter_groups()")
@@ -148,6 +153,7 @@ class PolicyOptimizer:
         """The policy's own epochs of small minibatches, if it has them for this loss and nothing else is asked for."""
         cfg = self.config
         plain = cfg.workers == 1 and cfg.precision == "float32" and not self.added and not cfg.needs_distribution
+        plain &= cfg.store == "flat"
         offered = getattr(self.policy, "written_out", None) if plain and distributed.size() == 1 else None
         return None if offered is None else offered(self.loss)
 
@@ -166,7 +172,7 @@ class PolicyOptimizer:
 
         def quick_step() -> None:
             nonlocal grad_norm, steps
-            norm, steps = float(self.flat.clip_gradients(cfg.max_grad_norm, look=True)), steps + 1
+            norm, steps = float(self.store.clip(cfg.max_grad_norm, look=True)), steps + 1
             grad_norm += norm
             self._step(norm, batch)
 
@@ -185,9 +191,9 @@ class PolicyOptimizer:
                     minibatch = minibatch.replace(advantages=normalise(minibatch.advantages, minibatch.mask))
                 # g = d/dtheta mean of the losses; over processes, the mean of theirs
                 sums = self._accumulate(minibatch)
-                distributed.means_(sums, self._gradient)
+                self.store.reduce(sums)
                 # g <- g min(1, max_grad_norm / |g|). One copy a minibatch is all that the host of a GPU waits for.
-                *statistics, norm = torch.cat((sums, self.flat.clip_gradients(cfg.max_grad_norm)[None])).tolist()
+                *statistics, norm = torch.cat((sums, self.store.clip(cfg.max_grad_norm)[None])).tolist()
                 totals = [total + value for total, value in zip(totals, statistics, strict=True)]
                 steps += 1
                 kl = statistics[names.index("kl")] if cfg.needs_distribution else 0.0
@@ -213,17 +219,7 @@ class PolicyOptimizer:
         """theta <- Adam(theta, g)"""
         if not norm < float("inf"):
             raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
-        if type(self.inner) is torch.optim.Adam and (state := self.inner.state.get(self.flat.flat)):
-            # What its step does, without the bookkeeping, which takes longer than the step of a small network.
-            with torch.no_grad():
-                adam(
-                    [self.flat.flat], [self._gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]],
-                    fused=True, amsgrad=False, beta1=self.config.betas[0], beta2=self.config.betas[1],
-                    lr=self.learning_rate, weight_decay=0.0, eps=self.config.eps, maximize=False,
-                )  # fmt: skip
-        else:
-            self.inner.param_groups[0]["lr"] = self.learning_rate
-            self.inner.step()
+        self.store.step(self.learning_rate)
         has_moved(self.policy)
 
     def _shuffled(self, batch: Batch) -> Tensor:
@@ -252,9 +248,11 @@ class PolicyOptimizer:
         if distributed.size() > 1 and not self._even:
             count = distributed.mean_(torch.as_tensor(count, dtype=torch.float32, device=batch.actions.device))
         total = self._total(batch, count)
-        for _, gradient in self._replicas:
+        self.store.zero()
+        for _, gradient in self._replicas[1:]:
             gradient.zero_()
         parts = self._parts(batch)
+        idle = idle_passes(self.policy, batch, len(parts))
 
         def work(worker: int) -> Tensor:
             policy = self._replicas[worker][0]
@@ -262,12 +260,16 @@ class PolicyOptimizer:
             return sum(shares, start=torch.zeros(len(self.statistics), device=batch.actions.device))
 
         if self._pool is None:
-            return work(0)
+            statistics = work(0)
+            for row in idle:
+                statistics += self._chunk(self.policy, row, count, total)
+            return statistics
+        assert isinstance(self.store, FlatStore)
         pool = self._pool
         futures = [pool.submit(work, worker) for worker in range(1, self.config.workers)]
         statistics = work(0) + sum(result_of(future, pool) for future in futures)
         for _, gradient in self._replicas[1:]:
-            self._gradient.add_(gradient)
+            self.store.gradient.add_(gradient)
         return statistics
 
     def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
@@ -319,19 +321,21 @@ class PolicyOptimizer:
     @cached_property
     def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
         """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
-        replicas = [(self.policy, self._gradient)]
+        if not isinstance(self.store, FlatStore):
+            return [(self.policy, torch.empty(0))]
+        replicas = [(self.policy, self.store.gradient)]
         for _ in range(self.config.workers - 1):
             replica = _replica(self.policy)
             groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
-            replicas.append((replica, self.flat.attach_gradients([p for group in groups for p in group])))
+            replicas.append((replica, self.store.attach_gradients([p for group in groups for p in group])))
         return replicas
 
     def state_dict(self) -> dict[str, Any]:
         critic = None if self.critic is None else self.critic.state_dict()
-        return {"inner": self.inner.state_dict(), "learning_rate": self.learning_rate, "critic": critic}
+        return {"inner": self.store.state_dict(), "learning_rate": self.learning_rate, "critic": critic}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.inner.load_state_dict(state["inner"])
+        self.store.load_state_dict(state["inner"])
         self.learning_rate = state["learning_rate"]
         if self.critic is not None:
             self.critic.load_state_dict(state["critic"])
@@ -347,13 +351,6 @@ def _checked(name: str, loss: AddedLoss, policy: Any, new: Evaluation, batch: Ba
     if not losses.requires_grad:
         raise UserError(f"added loss {name!r} depends on no parameter of the policy, so that it would change nothing")
     return losses.float() if losses.dtype == torch.bfloat16 else losses
-
-
-def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:
-    if config.algorithm == "rmsprop":
-        return torch.optim.RMSprop([parameter], config.learning_rate, alpha=config.betas[1], eps=config.eps)
-    kind, decay = (torch.optim.AdamW, config.weight_decay) if config.weight_decay else (torch.optim.Adam, 0.0)
-    return kind([parameter], config.learning_rate, betas=config.betas, eps=config.eps, weight_decay=decay, fused=True)
 
 
 def _replica(policy: nn.Module) -> nn.Module:

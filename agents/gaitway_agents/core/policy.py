@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from . import distributed
 from .batch import Batch
 
 
@@ -58,6 +59,15 @@ class Policy(Protocol):
     def parameter_groups(self) -> list[list[nn.Parameter]]:
         """Parameters whose gradients are clipped together."""
         ...
+
+
+def idle_passes(policy: nn.Module, batch: Batch, passes: int) -> list[Batch]:
+    """Batches without a decision for a policy whose layers lie in parts in the processes: as many as this process needs
+    beside its ``passes`` over ``batch`` to have as many as any other. To be asked for before those."""
+    if not getattr(policy, "in_parts", False) or distributed.size() == 1:
+        return []
+    idle, row = distributed.most(passes, batch.actions.device) - passes, batch[slice(0, 1)]
+    return [row.replace(mask=torch.zeros_like(row.log_probs))] * idle
 
 
 def has_moved(policy: nn.Module) -> None:

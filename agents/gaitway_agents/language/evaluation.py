@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
-from ..core.policy import Evaluation, computing
+from ..core.policy import Evaluation, computing, idle_passes
 
 
 @torch.no_grad()
@@ -21,13 +21,18 @@ def evaluate(policy: nn.Module, batch: Batch, config: OptimizerConfig) -> Evalua
     device = batch.actions.device
     found: dict[str, Tensor] = {}
     rows = torch.arange(len(batch), device=device)
-    for part in _parts(policy, batch, config.chunk_size):
+    parts = _parts(policy, batch, config.chunk_size)
+    idle = idle_passes(policy, batch, len(parts))
+    for part in parts:
         with computing(device, config.precision):
             new: Evaluation = policy.evaluate(batch[part])  # type: ignore[operator]
         for name in ("log_probs", "entropy", "values"):
             value = getattr(new, name)
             if value is not None:
                 found.setdefault(name, value.new_zeros(len(batch), *value.shape[1:]))[rows[part]] = value
+    for row in idle:
+        with computing(device, config.precision):
+            policy.evaluate(row)  # type: ignore[operator]
     return Evaluation(log_probs=found["log_probs"], entropy=found["entropy"], values=found.get("values"))
 
 

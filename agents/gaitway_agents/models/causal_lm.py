@@ -57,6 +57,8 @@ class CausalLMPolicy(nn.Module):
         if not temperature > 0.0:
             raise UserError(f"temperature {temperature}: must be positive")
         self.model, self.critic = model, critic
+        self.in_parts = False
+        """Its layers lie in parts in several processes, and have to be called as modules."""
         self.temperature, self.entropy, self.likeliest, self.dropout = temperature, entropy, likeliest, dropout
         if not dropout:
             without_dropout(model)
@@ -65,7 +67,7 @@ class CausalLMPolicy(nn.Module):
     def evaluate(self, batch: Batch) -> Evaluation:
         """Log-probabilities, entropies and values (B, L) of the tokens that ``batch.mask`` keeps; 0 elsewhere."""
         assert batch.mask is not None
-        log_probs, entropy, likeliest, *values = self._read(batch.actions, batch.observations["lengths"], batch.mask)
+        log_probs, entropy, likeliest, *values = self.read(batch.actions, batch.observations["lengths"], batch.mask)
         return Evaluation(
             log_probs=log_probs,
             entropy=entropy,
@@ -95,9 +97,15 @@ class CausalLMPolicy(nn.Module):
             groups.setdefault(tuple(rows[row][: begins[row]]), []).append(row)
         return torch.tensor([row for group in groups.values() for row in group], device=order.device)
 
+    def layers(self) -> list[nn.Module]:
+        """The layers of all decoders, of which a process may keep parts."""
+        net: Any = self.model
+        kinds = net._no_split_modules or ()
+        return [module for module in self.modules() if type(module).__name__ in kinds]
+
     @property
     def _shares(self) -> bool:
-        return not self.dropout and can_share(self.model)
+        return not self.dropout and not self.in_parts and can_share(self.model)
 
     def hidden(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Last hidden states, shape (B, L, D)."""
@@ -106,11 +114,12 @@ class CausalLMPolicy(nn.Module):
 
     def log_probs(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probability of each masked token after those before it, and the entropy there, shape (B, L) each."""
-        log_probs, entropy = self._read(tokens, lengths, mask)[:2]
+        log_probs, entropy = self.read(tokens, lengths, mask)[:2]
         return log_probs, entropy
 
-    def _read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
-        """Results of :func:`_log_probs` and, with a critic, values; a prefix that rows share is read once."""
+    def read(self, tokens: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
+        """Results of :func:`_log_probs` and, with a critic, values, for tokens, lengths and mask of :meth:`evaluate`; a
+        prefix that rows share is read once."""
         shape, width = tokens.shape, int(lengths.max())
         tokens, mask = tokens[:, :width], mask[:, :width]
         parts = split(tokens, lengths, mask) if self._shares else None

@@ -187,8 +187,8 @@ def test_a_policy_loaded_into_the_optimizers_buffer_is_the_one_that_learns(worke
     optimizer.update(batch)
     expected = PolicyOptimizer(source, optimizer.config, torch.Generator().manual_seed(0))
     expected.update(batch)
-    assert torch.equal(optimizer.flat.flat, expected.flat.flat)
-    assert torch.equal(torch.cat([p.flatten() for g in policy.parameter_groups() for p in g]), optimizer.flat.flat)
+    assert torch.equal(optimizer.store.flat, expected.store.flat)
+    assert torch.equal(torch.cat([p.flatten() for g in policy.parameter_groups() for p in g]), optimizer.store.flat)
 
 
 def test_clipped_as_one_or_apart():

@@ -228,7 +228,7 @@ def test_the_adaptive_rate_follows_the_kl(shift, factor):
     assert statistics["kl"] == pytest.approx(3 * shift**2 / (2 * 0.7**2), abs=1e-6)
     if shift:
         assert statistics["learning_rate"] == pytest.approx(1e-3 * factor)
-    assert optimizer.inner.param_groups[0]["lr"] == optimizer.learning_rate  # the rate of this very step
+    assert optimizer.store.inner.param_groups[0]["lr"] == optimizer.learning_rate  # the rate of this very step
 
 
 @pytest.mark.parametrize(("shift", "bound"), [(3.0, 5e-7), (0.01, 2e-6)])

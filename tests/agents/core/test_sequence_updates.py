@@ -38,7 +38,7 @@ def make_batch(rows: int = 12) -> Batch:
 def gradient(config: OptimizerConfig, batch: Batch) -> Tensor:
     optimizer = PolicyOptimizer(Bigram(0), config, torch.Generator().manual_seed(0))
     optimizer.update(batch)
-    return optimizer.flat.flat.grad.clone()
+    return optimizer.store.gradient.clone()
 
 
 def slowly(config: OptimizerConfig, batch: Batch) -> Tensor:
