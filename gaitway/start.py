@@ -64,7 +64,7 @@ def begin(order: Order) -> tuple[Path | None, int]:
     Raises a :class:`UserError` for what is wrong with the order before anything is written, and a
     :class:`gaitway_files.errors.NotDone` for a training that failed.
     """
-    with hushed(order.quiet):
+    with hushed(order.quiet or (order.distributed and not _keeps_records())):
         return _begin(order)
 
 
@@ -85,9 +85,13 @@ def _begin(order: Order) -> tuple[Path | None, int]:
     _check_installed(config)
     config = domain.preflight(config)
     domain.start(config)
-    if not _keeps_records():
-        return None, _train(config, None, order)
-    folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
+    folder = None
+    if _keeps_records():
+        folder = runs.RunFolder.create(path or runs.default_folder(task.name, agent, config.seed), config)
+    shared = processes.of_first(None if folder is None else folder.path)
+    if folder is None:
+        assert shared is not None
+        return None, _train(config, runs.RunFolder.open(shared) if runs.is_run(shared) else None, order)
     say(f"training {task.name} with {agent} in {world}, seed {config.seed}, run folder {folder.path}")
     if preset is not None and order.preset is None:
         say(f"preset {preset}, since {world} simulates on the CPU; --preset {NO_PRESET} has Isaac Lab's own numbers")
@@ -209,13 +213,14 @@ def _train(config: TrainConfig, folder: RunFolder | None, order: Order) -> int:
     """Train in the simulator that the world needs; without records where ``folder`` is another process's."""
     from .training.loop import train, train_along
 
-    if folder is None or not _keeps_records():
+    if not _keeps_records():
         return train_along(config, folder)
     if order.callbacks and config.processes > 1:
         say(
             f"callbacks run in the first of the {config.processes} processes only; steps and losses are those of all, "
             "episodes those of its environments"
         )
+    assert folder is not None
     with processes.companions(config.processes, folder.path):
         return train(config, folder, quiet=order.quiet, callbacks=order.callbacks)
 

@@ -28,11 +28,16 @@ Score = Callable[[Sequence[str], Sequence[str], Sequence[Row]], tuple[Sequence[f
 """Rewards of completions: their weighted sum and each part, from prompts, completions and rows."""
 
 
+OTHER_SEEDS = 1_000_000
+"""Seeds of the curricula of two processes are so far apart."""
+
+
 class TextWorld:
     """Prompts of ``task`` in the order of ``seed``, answered by ``engine`` and judged by ``score``.
 
     Implements ``gaitway_agents.interfaces.TokenWorld``. ``engine.update`` may return numbers for the log. ``ahead``
-    rollouts are begun early and finished with newer weights, see :class:`.partial.PartialRollouts`.
+    rollouts are begun early and finished with newer weights, see :class:`.partial.PartialRollouts`. ``share`` says
+    which of how many processes this is: each has its part of the prompts.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class TextWorld:
         *,
         seed: int,
         ahead: int = 0,
+        share: tuple[int, int] = (0, 1),
     ):
         check_ahead(ahead, task)
         self.task, self.conversation, self.engine, self.score = task, conversation, engine, score
@@ -53,7 +59,8 @@ class TextWorld:
         self._drawn = 0
         self._calls = 0
         self._stream: Iterator[Row] = task.source.stream("train", seed)
-        self._levels = Curriculum(task.source, seed) if task.curriculum else None
+        self.share = share
+        self._levels = Curriculum(task.source, seed + OTHER_SEEDS * share[0]) if task.curriculum else None
         self._partial = PartialRollouts(ahead, engine, conversation, sampling.max_tokens) if ahead else None
 
     @property
@@ -65,7 +72,8 @@ class TextWorld:
         """Answers to the next prompts; :class:`RowError` for a prompt that is too long."""
         self._calls += 1
         start = time.perf_counter()
-        sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls) % 2**31)
+        rank, size = self.share
+        sampling = replace(self.sampling, seed=(self.seed * 1_000_003 + self._calls * size + rank) % 2**31)
         if self._partial is None:
             rows = self._draw(num_prompts)
             dialogues = self.converse(rows, sampling, group_size)
@@ -98,8 +106,9 @@ class TextWorld:
         """The next rows."""
         if self._levels is not None:
             return self._levels.draw(num_prompts, self._calls + (0 if self._partial is None else len(self._partial)))
-        self._drawn += num_prompts
-        return list(islice(self._stream, num_prompts))
+        rank, size = self.share
+        self._drawn += num_prompts * size
+        return list(islice(self._stream, num_prompts * size))[rank * num_prompts : (rank + 1) * num_prompts]
 
     def _begin(self, num_prompts: int, group_size: int) -> Rollout:
         """The next rows, with answers that are still empty."""

@@ -200,6 +200,10 @@ class Domain(ABC):
     def build(self, config: Config, run: Any) -> tuple[Learner, Any]:
         """Learner and its :class:`gaitway.training.evaluator.Evaluator`, for a run's folder."""
 
+    def learner_along(self, config: Config, run: Any) -> Learner:
+        """Learner of every process but the first; ``run`` is None where a new folder is on the first one's machine."""
+        raise NotImplementedError
+
     def check_examination(self, config: Config) -> None:
         """Raise :class:`ConfigError` if no policy of this training can be examined."""
         raise ConfigError(

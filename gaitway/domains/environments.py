@@ -101,6 +101,10 @@ class Environments(Plays, Domain):
                 self.first_guess(config)
         if isinstance(agent, RslRlConfig):
             agent.check_rows(config.num_envs)
+        if (store := getattr(getattr(agent, "optimizer", None), "store", "flat")) != "flat":
+            raise ConfigError(
+                f"agent.optimizer.store={store!r} is for language models, whose parameters fill a GPU: use 'flat'"
+            )
 
     def check_together(self, config: TrainConfig, asked: str, remedy: str) -> None:
         from gaitway_agents.on_policy import undistributed
@@ -180,6 +184,10 @@ class Environments(Plays, Domain):
         import torch
 
         torch.set_num_threads(1)  # the matrices are small: threads inside an operation cost more than they save
+
+    def learner_along(self, config: TrainConfig, run: RunFolder | None) -> Trainer:
+        self.prepare(config)
+        return self.trainer(config if run is None else self.as_begun(config, run.record))
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         from ..training.evaluator import EpisodeEvaluator

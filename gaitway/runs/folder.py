@@ -42,6 +42,8 @@ EVALUATIONS = "evaluations.jsonl"
 EXAMINATIONS = "examinations.jsonl"
 ROWS = (METRICS, EPISODES, EVALUATIONS, EXAMINATIONS)
 CHECKPOINTS = "checkpoints"
+PARTS = ".parts"
+"""Ending of the folder beside a checkpoint with what its processes wrote."""
 MIN_FREE_BYTES = 64 * 2**20  # a run writes a few checkpoints of some MiB each
 
 
@@ -205,12 +207,19 @@ class RunFolder:
                 spare = self.checkpoints()[:-1]
                 if not spare:
                     raise
-                spare[0].unlink(missing_ok=True)
+                _remove(spare[0])
                 warnings.warn(f"{error.reason}: {spare[0]} gives way to it", RunWarning, stacklevel=2)
         for steps, old in list(self.kept().items())[:-keep]:
             if steps not in spared:
-                old.unlink(missing_ok=True)
+                _remove(old)
+        for parts in path.parent.glob(f"*{PARTS}*"):  # of a checkpoint that was never finished
+            if not parts.with_suffix(".pt").exists():
+                shutil.rmtree(parts, ignore_errors=True)
         return path
+
+    def parts(self, steps: int) -> Path:
+        """Folder of what several processes write of the checkpoint after ``steps``."""
+        return self.path / CHECKPOINTS / f"step_{steps:012d}{PARTS}"
 
     def set_aside_after(self, path: Path) -> None:
         """Rename the checkpoints after ``path``, which could not be read: they stand for steps that are done again."""
@@ -250,6 +259,11 @@ class RunFolder:
                     warnings.warn(f"{error}; falling back to the checkpoint before it", RunWarning, stacklevel=2)
             else:
                 return None
+
+
+def _remove(checkpoint: Path) -> None:
+    checkpoint.unlink(missing_ok=True)
+    shutil.rmtree(checkpoint.with_suffix(PARTS), ignore_errors=True)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

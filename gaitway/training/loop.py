@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -19,7 +19,8 @@ from gaitway_tasks.registry import called
 
 from ..errors import RunError
 from ..runs.files import write_tensors_atomically
-from ..runs.folder import RunFolder, fitting
+from ..runs.folder import PARTS, RunFolder, fitting
+from ..runs.parts import read_parts, write_parts
 from .callbacks import Callbacks
 from .events import EventWriter
 from .examinations import GOOD, Examinations
@@ -40,6 +41,16 @@ class Shared(Protocol):
 
     def own_state(self) -> dict[str, Any]:
         """Part of its state that each process has for itself."""
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """A learner of which a part of the state lies in each process."""
+
+    def parts(self) -> dict[str, Any]:
+        """That state, for torch.distributed.checkpoint; empty if there is none."""
+
+    def take_parts(self, parts: Mapping[str, Any]) -> None: ...
 
 
 class TrainingFailed(NotDone):
@@ -139,7 +150,7 @@ def _learn(
                 run.append_metrics(row)
                 heard.call("on_iteration", learner.steps, row)
                 due = examinations.is_due()
-                parts = _gathered(learner, wanted=due or effort.iteration % config.checkpoint_interval == 0)
+                parts = _gathered(learner, run, wanted=due or effort.iteration % config.checkpoint_interval == 0)
                 if parts is not None:
                     saved = _save(run, learner, config, effort, parts, examinations.spared())
                     heard.call("on_checkpoint", learner.steps, saved)
@@ -147,7 +158,7 @@ def _learn(
                 last = good or _is_done(learner, config) or stop.signal is not None or heard.stopped is not None
                 events.add(row, last=last)
                 progress.show(learner.steps, metrics, last=last)
-            parts = _gathered(learner, wanted=saved is None or run.record["steps"] != learner.steps)
+            parts = _gathered(learner, run, wanted=saved is None or run.record["steps"] != learner.steps)
             if parts is not None:
                 saved = _save(run, learner, config, effort, parts, examinations.spared())
                 heard.call("on_checkpoint", learner.steps, saved)
@@ -185,26 +196,39 @@ def _chosen(examinations: Examinations) -> dict[str, int]:
 
 def train_along(config: TrainConfig, run: RunFolder | None) -> int:
     """Work of every process but the first in :func:`train`: the same iterations, without records."""
-    config.domain.prepare(config)
-    trainer = config.environments.trainer(config if run is None else config.domain.as_begun(config, run.record))
+    trainer = config.domain.learner_along(config, run)
     found = None if run is None else run.load_checkpoint()
     if found is not None:
         trainer.load_state_dict(_of_this_process(found[0]["trainer"]))
+        _take_parts(trainer, found[1])
     with stop_requests() as stop, tensor_cores(config):
         while not _is_done(trainer, config) and not _asked_to_stop(stop):
             trainer.iterate()
             trainer.pop_episodes()
-            _gathered(trainer, wanted=False)
-        _gathered(trainer, wanted=False)
+            _gathered(trainer, run, wanted=False)
+        _gathered(trainer, run, wanted=False)
     return 0 if _is_done(trainer, config) else stop.exit_code
 
 
-def _gathered(learner: Learner, *, wanted: bool) -> list[dict[str, Any]] | None:
-    """What a checkpoint has of each process, for the first, which ``wanted`` one; every process calls this."""
+def _gathered(learner: Learner, run: RunFolder | None, *, wanted: bool) -> list[dict[str, Any]] | None:
+    """What a checkpoint has of each process, for the first, which ``wanted`` one; every process calls this.
+
+    What lies in parts in the processes they write themselves.
+    """
     if not distributed.any_of(wanted, torch.device("cpu")):
         return None
+    if isinstance(learner, InParts) and (parts := learner.parts()):
+        assert run is not None
+        write_parts(parts, run.parts(learner.steps))
     state = learner.own_state() if isinstance(learner, Shared) else {}
     return distributed.gathered({"trainer": state, "cpu_s": _cpu_seconds()})
+
+
+def _take_parts(learner: Learner, checkpoint: Path) -> None:
+    """Let a learner of which a part lies in each process have what they wrote beside ``checkpoint``."""
+    if isinstance(learner, InParts) and (parts := learner.parts()):
+        read_parts(parts, checkpoint.with_suffix(PARTS))
+        learner.take_parts(parts)
 
 
 def _of_this_process(state: dict[str, Any]) -> dict[str, Any]:
@@ -261,6 +285,7 @@ def _restore(run: RunFolder, learner: Learner) -> Effort:
             state["iteration"], state["wall_s"], dict(state["time_s"]), cpu=run.record.get("cpu_time_s", 0.0)
         )
         learner.load_state_dict(state["trainer"])
+        _take_parts(learner, path)
         torch.set_rng_state(state["torch_rng"])
     run.set_aside_after(path)
     run.forget_after(steps)
@@ -306,8 +331,10 @@ def _rescued(
 ) -> Path | None:
     """A checkpoint of what was learnt before an iteration that failed, unless there is one, or the update was begun.
 
-    Other processes are gone by then: they will start with new episodes.
+    Other processes are gone by then: they will start with new episodes, and what lies in parts in them is lost.
     """
+    if isinstance(learner, InParts) and learner.parts():
+        return None
     begun = isinstance(error, LostProcess) and not isinstance(error, OtherFailed)
     if not effort.iteration or run.record.get("steps") == learner.steps or begun:
         return None

@@ -49,6 +49,8 @@ class MergedWeights:
         packed = packed_weights(base)
         scales = tuple(f"{name}." for name in packed)
         for name, tensor in base.state_dict().items():
+            if hasattr(tensor, "full_tensor"):  # of which every process has a part, and all of them ask
+                tensor = tensor.full_tensor()
             if scales and name.startswith(scales):
                 continue
             if name in packed:

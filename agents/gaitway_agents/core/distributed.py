@@ -22,6 +22,10 @@ T = TypeVar("T")
 LOST = re.compile(r"[Cc]onnection|[Bb]roken pipe|[Tt]imed out|NCCL|gloo/transport")
 """Parts of the messages of gloo and NCCL about a process that is gone."""
 
+# What torch 2.13 calls them, and what they were called before.
+_scatter = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
+_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+
 _together: Together | None = None
 
 
@@ -137,7 +141,7 @@ def own_part_of_mean(x: Tensor) -> Tensor:
         return x
     part = x.new_empty(len(x) // count)
     with _exchange():
-        dist.reduce_scatter_tensor(part, x)
+        _scatter(part, x)
     return part.div_(count)
 
 
@@ -146,7 +150,12 @@ def share_parts_(x: Tensor) -> None:
     if (count := size()) > 1:
         each = len(x) // count
         with _exchange():
-            dist.all_gather_into_tensor(x, x[rank() * each : (rank() + 1) * each].clone())
+            _gather(x, x[rank() * each : (rank() + 1) * each].clone())
+
+
+def total(number: int, device: torch.device) -> int:
+    """Sum of the ``number`` of all processes."""
+    return number if size() == 1 else int(sum_(torch.tensor(number, device=device)))
 
 
 def most(number: int, device: torch.device) -> int:

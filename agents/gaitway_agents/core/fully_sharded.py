@@ -17,10 +17,10 @@ from torch.distributed.fsdp import (
     fully_shard,
     register_fsdp_forward_method,
 )
-from torch.distributed.tensor import DTensor
 
 from . import distributed
 from .offload import MOMENTS
+from .parts import local
 from .store import Groups, adam_of
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class FullySharded:
             distributed.mean_(each)
 
     def clip(self, max_norm: float, *, look: bool = False) -> Tensor:
-        local = [[_local(p.grad) for p in group if p.grad is not None] for group in self._groups]
-        squares = torch.stack([torch.stack([part.square().sum() for part in parts]).sum() for parts in local])
+        own = [[local(p.grad) for p in group if p.grad is not None] for group in self._groups]
+        squares = torch.stack([torch.stack([part.square().sum() for part in parts]).sum() for parts in own])
         norms = distributed.sum_(squares).sqrt()
-        for parts, norm in zip(local, norms, strict=True):
+        for parts, norm in zip(own, norms, strict=True):
             if not look or not norm + 1e-6 < max_norm:
                 torch._foreach_mul_(parts, (max_norm / (norm + 1e-6)).clamp(max=1.0))
         return norms[0] if len(norms) == 1 else norms.norm()
@@ -111,12 +111,3 @@ def shard_(policy: Any, config: OptimizerConfig) -> None:
         fully_shard(layer, **settings)
     fully_shard(policy, **settings)
     register_fsdp_forward_method(policy, "read")
-
-
-def whole(value: Tensor) -> Tensor:
-    """``value``, put together if it lies in parts, which all processes must ask for."""
-    return value.full_tensor() if isinstance(value, DTensor) else value
-
-
-def _local(value: Tensor) -> Tensor:
-    return value.to_local() if isinstance(value, DTensor) else value

@@ -19,6 +19,7 @@ from torch.optim.adam import adam
 from . import distributed
 from .flat import FlatParameters
 from .offload import MOMENTS, OffloadedAdam
+from .parts import local
 
 if TYPE_CHECKING:
     from .optimizer import OptimizerConfig
@@ -246,9 +247,9 @@ class ShardedStore:
         )
 
     def take_parts(self, parts: Mapping[str, Any]) -> None:
-        local = {name: getattr(value, "to_local", lambda value=value: value)() for name, value in parts.items()}
-        self._part.copy_(local.pop("parameters"))
-        state = {"state": {0: local} if local["step"] else {}, "param_groups": self.inner.state_dict()["param_groups"]}
+        own = {name: local(value) for name, value in parts.items()}
+        self._part.copy_(own.pop("parameters"))
+        state = {"state": {0: own} if own["step"] else {}, "param_groups": self.inner.state_dict()["param_groups"]}
         self.inner.load_state_dict(state)
         self._tell()
 

@@ -21,7 +21,7 @@ from .pairs import Example
 from .samples import statistics_of
 from .sampling_trainer import SamplingTrainer
 from .schedule import LearningRateSchedule
-from .sequences import EpochOrder, Order
+from .sequences import EpochOrder, Order, taken
 from .sft import batch_of_examples
 
 
@@ -90,15 +90,16 @@ class DistillationTrainer(SamplingTrainer):
         examples: list[Example] = []
         if cfg.answered:
             samples = self.draw(cfg.answered, cfg.group_size)
-            metrics |= statistics_of(samples)
+            metrics |= self.of_all_processes(statistics_of(samples))
             ends = zip(samples.tokens, samples.mask, samples.lengths.tolist(), strict=True)
             examples += [(tokens[:end], mask[:end]) for tokens, mask, end in ends]
         sampled = time.perf_counter()
         if self.order is not None:
-            read = self.order.take((cfg.prompts_per_step - cfg.answered) * cfg.group_size)
+            read = taken(self.order, (cfg.prompts_per_step - cfg.answered) * cfg.group_size)
             chosen = (self.demonstrations[i] for i in read)
             examples += [(tokens.to(self.device), mask.to(self.device)) for tokens, mask in chosen]
             self.steps += len(read)
+        self.in_all_processes(before, len(examples))
         batch = batch_of_examples(examples, self.device)
         self.anneal(self.steps - before)
         metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}

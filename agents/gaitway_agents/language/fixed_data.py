@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt
 from torch import nn
 
+from ..core import distributed
 from ..core.batch import Batch
 from ..core.losses import Loss
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
@@ -19,7 +20,7 @@ from ..core.policy import Evaluation
 from ..trainer import Episode
 from .evaluation import evaluate
 from .schedule import LearningRateSchedule
-from .sequences import EpochOrder, Order
+from .sequences import EpochOrder, Order, taken
 from .weights import load_trainable_state, trainable_state
 
 
@@ -49,7 +50,7 @@ class FixedDataConfig(Checked):
     """Settings of learning from a fixed set of examples."""
 
     batch_size: PositiveInt = 32
-    """Examples, or pairs, of each optimiser step; typically 16 to 256."""
+    """Examples, or pairs, of each optimiser step, in each of several processes; typically 16 to 256."""
     updates: PositiveInt = 10
     """Optimiser steps of one ``iterate()``, after which metrics are reported."""
     schedule: LearningRateSchedule = field(default_factory=lambda: LearningRateSchedule(shape="cosine", warmup=0.03))
@@ -95,15 +96,15 @@ class FixedDataTrainer:
         sums: dict[str, float] = {}
         tokens, done = 0.0, 0
         while done < self.config.updates and (not done or self.total_steps is None or self.steps < self.total_steps):
-            batch = self.batch_of(self.order.take(self.config.batch_size))
+            batch = self.batch_of(taken(self.order, self.config.batch_size))
             self._schedule()
             # Dropout, where a policy has it, is the same however often the training was interrupted.
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self.generator.initial_seed() + self.steps)
+                torch.manual_seed(self.generator.initial_seed() + self.steps + distributed.rank())
                 statistics = self.optimizer.update(batch)
             for name, value in statistics.items():
                 sums[name] = sums.get(name, 0.0) + value
-            self.steps += self.config.batch_size
+            self.steps += self.config.batch_size * distributed.size()
             tokens += float(batch.observations["lengths"].sum())
             done += 1
         seconds = time.perf_counter() - start
@@ -118,7 +119,8 @@ class FixedDataTrainer:
         return evaluate(self.policy, batch, self.config.optimizer)
 
     def _schedule(self) -> None:
-        progress = (self.steps + 0.5 * self.config.batch_size) / self.total_steps if self.total_steps else 0.0
+        step = self.config.batch_size * distributed.size()
+        progress = (self.steps + 0.5 * step) / self.total_steps if self.total_steps else 0.0
         self.optimizer.learning_rate = self.config.optimizer.learning_rate * self.config.schedule.factor(progress)
 
     def pop_episodes(self) -> list[Episode]:
@@ -133,6 +135,13 @@ class FixedDataTrainer:
             "position": self.order.position,
             "steps": self.steps,
         }
+
+    def parts(self) -> dict[str, Any]:
+        """State that lies in parts in the processes; see :class:`..core.store.ParameterStore`."""
+        return self.optimizer.store.parts()
+
+    def take_parts(self, parts: Mapping[str, Any]) -> None:
+        self.optimizer.store.take_parts(parts)
 
     def load_policy(self, state: dict[str, Any]) -> None:
         load_trainable_state(self.policy, state["policy"])

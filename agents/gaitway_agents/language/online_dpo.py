@@ -69,13 +69,13 @@ class OnlineDPOTrainer(SamplingTrainer):
 
     def iterate(self) -> dict[str, float]:
         """Returns metrics, with the seconds spent under ``time/``. Where no rewards differ nothing is learnt."""
-        start = time.perf_counter()
+        start, before = time.perf_counter(), self.steps
         samples = self.draw(self.config.prompts_per_step, self.config.group_size)
         sampled = time.perf_counter()
-        metrics = statistics_of(samples)
+        metrics = self.of_all_processes(statistics_of(samples))
         batch = self._pairs(samples)
-        if len(batch) >= self.config.optimizer.minibatches:
-            self.anneal(len(samples))
+        if self.in_all_processes(before, len(batch)):
+            self.anneal(self.steps - before)
             metrics |= {f"learn/{name}": value for name, value in self.optimizer.update(batch).items()}
             metrics |= self.update_engine()
         end = time.perf_counter()

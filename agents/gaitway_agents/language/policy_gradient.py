@@ -10,6 +10,7 @@ import torch
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
+from ..core import distributed
 from ..core.batch import Batch
 from ..core.finite import NonFiniteError
 from ..core.group_advantage import (
@@ -61,12 +62,15 @@ class PolicyGradientTrainer(SamplingTrainer):
             raise UserError(f"advantage {config.advantage!r} with critic {critic}: 'gae' needs one, others none")
         entropy = "gradient" if config.optimizer.entropy_coefficient or config.entropy is not None else "statistic"
         policy = CausalLMPolicy(model, temperature=world.temperature, critic=critic, entropy=entropy)
-        optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
-        super().__init__(policy, optimizer, world, config.schedule, total_steps)
-        self.config = config
         still = config.reference_interval is None
         precision = config.optimizer.precision if still else "float32"
-        self.reference = Reference(policy, precision) if config.needs_reference else None
+        # A copy of the weights, before they come to lie wherever the optimiser has them.
+        reference = Reference(policy, precision) if config.needs_reference else None
+        optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))
+        super().__init__(policy, optimizer, world, config.schedule, total_steps)
+        self.config, self.reference = config, reference
+        if reference is not None and config.optimizer.store == "fsdp":
+            reference.into_parts(config.optimizer)
         if config.reference_interval is not None and self.reference is not None and self.reference.adapted:
             raise UserError(
                 "reference_interval moves a copy of the model, and a model with adapters has none: train without "
@@ -78,13 +82,15 @@ class PolicyGradientTrainer(SamplingTrainer):
     def iterate(self) -> dict[str, float]:
         """One batch of sampled sequences and one update. Returns metrics, with seconds under ``time/``.
 
-        Where dynamic sampling finds fewer sequences than the optimiser has minibatches, nothing is learnt.
+        Where dynamic sampling finds fewer sequences than the optimiser has minibatches, in one of several processes,
+        nothing is learnt.
         """
         start, before = time.perf_counter(), self.steps
         samples, metrics = self._sample()
+        metrics = self.of_all_processes(metrics)
         sampled = time.perf_counter()
-        batch = self._prepare(samples, metrics)
-        if len(batch) >= self.config.optimizer.minibatches:
+        if self.in_all_processes(before, len(samples)):
+            batch = self._prepare(samples, metrics)
             self.anneal(self.steps - before)
             metrics |= {f"learn/{name}": value for name, value in self._update(batch).items()}
             metrics |= self.update_engine()
@@ -180,7 +186,8 @@ class PolicyGradientTrainer(SamplingTrainer):
         metrics["learn/reference_kl"] = float(masked_mean(kl, None, batch.mask.sum()))
         metrics["learn/kl_coefficient"] = self.controller.coefficient
         penalties = self.controller.coefficient * kl
-        self.controller.update(float(kl.sum(1).mean()), len(batch))
+        rows, mean, _ = distributed.moments(kl.sum(1))
+        self.controller.update(float(mean), int(rows))
         return penalties
 
     def _with_advantages(self, batch: Batch, samples: Samples, penalties: Tensor | None) -> Batch:

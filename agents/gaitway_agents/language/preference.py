@@ -10,6 +10,7 @@ import torch
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
+from ..core import distributed
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
 from ..core.preference import PreferenceLossConfig, preference_loss
@@ -78,7 +79,8 @@ class PreferenceTrainer(FixedDataTrainer):
         """KTO's estimate of KL(policy || reference), at least 0: answers of other prompts stand in for samples."""
         following = [*examples[1:], examples[0]]
         batch = pairs_of(*pad([_crossed(a, b) for a, b in zip(examples, following, strict=True)], self.device))
-        return (self.evaluate(batch).log_probs - self._said(batch)).mean().clamp(min=0.0)
+        apart = (self.evaluate(batch).log_probs - self._said(batch)).mean()
+        return distributed.mean_(apart).clamp(min=0.0)
 
     def _reference(self, rows: list[int], batch: Batch) -> Tensor:
         """The reference's log-probabilities of the answers of these rows, shape (rows, answers)."""

@@ -36,6 +36,12 @@ class Reference:
         if precision == "bfloat16" and not self.adapted:
             _halve_linear(model)
 
+    def into_parts(self, config: OptimizerConfig) -> None:
+        """Let every process have a part of the copy, as of a policy in the store "fsdp"."""
+        from ..core.fully_sharded import shard_
+
+        shard_(self.policy, config)
+
     def evaluate(self, batch: Batch, config: OptimizerConfig) -> Tensor:
         """Log-probability of each decision of ``batch``, in the shape of the policy's ``evaluate``; 0 elsewhere.
 

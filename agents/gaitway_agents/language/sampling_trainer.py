@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from gaitway_files.errors import UserError
+from torch import Tensor
 
+from ..core import distributed
 from ..core.finite import NonFiniteError
 from ..core.optimizer import PolicyOptimizer
 from ..interfaces import TokenRollout, TokenWorld
@@ -14,7 +17,7 @@ from ..models.causal_lm import CausalLMPolicy
 from ..trainer import Episode
 from .samples import Samples
 from .schedule import LearningRateSchedule
-from .weights import load_trainable_state, trainable_state
+from .weights import load_trainable_state, trainable_state, whole_state
 
 
 class SamplingTrainer:
@@ -38,6 +41,8 @@ class SamplingTrainer:
         self.last_rollout: TokenRollout | None = None
         """The last rollout, for people to read."""
         self._up_to_date = False
+        self._whole: dict[str, Tensor] | None = None
+        """The weights of a policy that lies in parts, when they were last put together."""
 
     @property
     def device(self) -> torch.device:
@@ -58,6 +63,21 @@ class SamplingTrainer:
         _check(samples)
         return samples
 
+    def in_all_processes(self, before: int, samples: int) -> bool:
+        """Count what all processes have drawn since ``steps`` was ``before``, and tell whether all can learn: whether
+        each has as many ``samples`` as the optimiser has minibatches."""
+        self.steps = before + distributed.total(self.steps - before, self.device)
+        return not distributed.any_of(samples < self.optimizer.config.minibatches, self.device)
+
+    @staticmethod
+    def of_all_processes(metrics: dict[str, float]) -> dict[str, float]:
+        """Metrics of a rollout, in the first process their means over all that have them."""
+        found: dict[str, list[float]] = {}
+        for part in distributed.gathered(metrics):
+            for name, value in part.items():
+                found.setdefault(name, []).append(value)
+        return {name: sum(values) / len(values) for name, values in found.items()} or metrics
+
     def update_engine(self) -> dict[str, float]:
         """Let the engine have the policy's weights; numbers for the log."""
         found = self.world.update_weights(self.policy.named_weights())
@@ -73,17 +93,30 @@ class SamplingTrainer:
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
+    def own_state(self) -> dict[str, Any]:
+        """Part of the state that each of several processes has for itself."""
+        assert self.optimizer.generator is not None
+        self._whole = whole_state(self.policy) if self.policy.in_parts else None
+        return {"generator": self.optimizer.generator.get_state(), "world": self.world.state_dict()}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
         assert self.optimizer.generator is not None
         return {
-            "policy": trainable_state(self.policy),
-            "optimizer": self.optimizer.state_dict(),
             "generator": self.optimizer.generator.get_state(),
             "world": self.world.state_dict(),
+            "policy": trainable_state(self.policy) if self._whole is None else self._whole,
+            "optimizer": self.optimizer.state_dict(),
             "version": self.version,
             "steps": self.steps,
         }
+
+    def parts(self) -> dict[str, Any]:
+        """State that lies in parts in the processes; see :class:`..core.store.ParameterStore`."""
+        return self.optimizer.store.parts()
+
+    def take_parts(self, parts: Mapping[str, Any]) -> None:
+        self.optimizer.store.take_parts(parts)
 
     def load_policy(self, state: dict[str, Any]) -> None:
         load_trainable_state(self.policy, state["policy"])
@@ -93,7 +126,8 @@ class SamplingTrainer:
         assert self.optimizer.generator is not None
         self.load_policy(state)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.optimizer.generator.set_state(state["generator"])
+        if state["generator"] is not None:
+            self.optimizer.generator.set_state(state["generator"])
         self.update_engine()
         self.world.load_state_dict(state["world"])
         self.version, self.steps = state["version"], state["steps"]

@@ -11,6 +11,8 @@ from gaitway_files.errors import UserError
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from ..core import distributed
+
 
 def pad(sequences: Sequence[tuple[Tensor, Tensor]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Tokens (B, L), lengths (B,) and masks (B, L) of sequences of tokens (L,) and masks (L,), padded on the right."""
@@ -29,6 +31,12 @@ class Order(Protocol):
     """Numbers taken so far, all that the rest depends on."""
 
     def take(self, count: int) -> list[int]: ...
+
+
+def taken(order: Order, count: int) -> list[int]:
+    """The next ``count`` numbers for this process, of as many that each of several processes takes."""
+    rank = distributed.rank()
+    return order.take(count * distributed.size())[rank * count : (rank + 1) * count]
 
 
 class DrawnOrder:

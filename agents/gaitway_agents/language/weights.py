@@ -6,6 +6,9 @@ from gaitway_files.adapters import packed_weights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
+from ..core import distributed
+from ..core.parts import copy_part_, whole
+
 
 def trainable_state(module: nn.Module) -> dict[str, Tensor]:
     """The parameters of ``module`` that require a gradient, shared ones once, and the buffers of its ``state_dict``."""
@@ -23,4 +26,20 @@ def load_trainable_state(module: nn.Module, state: dict[str, Tensor]) -> None:
         name = min(own.keys() ^ state.keys())
         where = "the checkpoint lacks" if name in own else "the model has not"
         raise UserError(f"{where} {name}: load into the same model, with the same adapters and frozen parameters")
-    module.load_state_dict(state, strict=False)
+    if getattr(module, "in_parts", False):
+        own = module.state_dict()
+        for name, value in state.items():
+            copy_part_(own[name], value)
+    else:
+        module.load_state_dict(state, strict=False)
+
+
+def whole_state(module: nn.Module) -> dict[str, Tensor]:
+    """The :func:`trainable_state` of a module that lies in parts in several processes, all of which have to ask: in the
+    memory of the machine and the precision of forward passes, in the first process; nothing in the others."""
+    found = {}
+    for name, value in trainable_state(module).items():
+        together = whole(value).detach()
+        if distributed.rank() == 0:
+            found[name] = together.to("cpu", copy=True)
+    return found

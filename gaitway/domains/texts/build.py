@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_agents.core import distributed
+from gaitway_agents.core.policy import computing
 from gaitway_agents.interfaces import Engine, Sampling, TokenWorld
 from gaitway_agents.language.asynchronous import AsynchronousWorld
 from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.distillation import DistillationConfig
 from gaitway_agents.language.preference import PreferenceConfig
 from gaitway_agents.language.reward_model import RewardModelConfig
-from gaitway_agents.language.sequences import DrawnOrder
+from gaitway_agents.language.sequences import DrawnOrder, pad
 from gaitway_agents.language.sft import SFTConfig
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_agents.models.token_critic import TokenCritic
@@ -67,7 +69,9 @@ class TextTraining:
 
 def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
     """Everything that a training needs."""
-    make_start(config, run)
+    if distributed.rank() == 0:
+        make_start(config, run)
+    distributed.any_of(False, torch.device("cpu"))  # all begin with what the first has written
     model, tokenizer = open_start(config, run)
     agent = config.agent
     task, conversation = _texts(config, tokenizer, model)
@@ -90,7 +94,23 @@ def build_training(config: TrainConfig, run: RunFolder) -> TextTraining:
     trainer = load(TEXTS[config.algorithm].trainer)(model, data, agent, **given)
     if isinstance(config.task.source, MixedSource) and getattr(trainer, "order", None) is not None:
         trainer.order = _mixed_order(config.task.source, task.source.rows("train"), trainer.order.length, config.seed)
+    if config.agent.optimizer.store == "fsdp":
+        data.engine.score_with = functools.partial(_scores, trainer)
     return TextTraining(task, model, conversation, trainer)
+
+
+def _scores(trainer: Any, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Log-probabilities at temperature 1 of every token but the first, by a policy that lies in parts in several
+    processes, all of which ask."""
+    policy, device = trainer.policy, trainer.device
+    tokens, lengths, mask = pad([(torch.tensor(s), torch.arange(len(s)) > 0) for s in sequences], device)
+    usual, policy.temperature = policy.temperature, 1.0
+    try:
+        with torch.no_grad(), computing(device, trainer.optimizer.config.precision):
+            found = policy.log_probs(tokens, lengths, mask)[0]
+    finally:
+        policy.temperature = usual
+    return [row[1:length].tolist() for row, length in zip(found, lengths.tolist(), strict=True)]
 
 
 def _mixed_order(source: MixedSource, rows: Sequence[Row], length: int, seed: int) -> DrawnOrder:
@@ -133,7 +153,8 @@ def text_world(
         # Rewards get prompts as the rows have them, text or messages, as TRL's do.
         return score(task, [row["prompt"] for row in rows], completions, rows)
 
-    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, ahead=ahead)
+    share = (distributed.rank(), distributed.size())
+    return TextWorld(task, conversation, engine, sampling, judge, seed=config.seed, ahead=ahead, share=share)
 
 
 def _texts(config: TrainConfig, tokenizer: Any, model: nn.Module) -> tuple[LanguageTask, Conversation]:

@@ -13,7 +13,10 @@ from ...errors import ConfigError
 def find_device(name: str) -> torch.device:
     """The device that ``name`` asks for; "auto" is a GPU if there is one."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        own = os.environ.get("LOCAL_RANK")  # each process of torchrun has a GPU
+        return torch.device("cuda") if own is None else torch.device("cuda", int(own))
     if name != "cpu" and not torch.cuda.is_available():
         raise ConfigError(f"device={name}: this machine has no GPU that torch can use; use device=cpu")
     return torch.device(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +93,8 @@ class Texts(Domain):
                     f"language.attention='flash_attention_2' with agent.optimizer.precision={precision!r}: "
                     "flash attention computes in bfloat16 only; set that, or language.attention=sdpa"
                 )
+        if config.agent.optimizer.store == "fsdp":
+            _check_in_parts(config)
         if config.processes != 1:
             raise ConfigError(f"processes={config.processes}: a language task learns in one process; use processes=1")
         if config.num_envs != 1:
@@ -123,14 +126,38 @@ class Texts(Domain):
         memory.check(config)
         return preflight(config)
 
+    def check_together(self, config: TrainConfig, asked: str, remedy: str) -> None:
+        options = config.language
+        if options.staleness:
+            raise ConfigError(
+                f"{asked} with language.staleness={options.staleness}: a process that samples ahead belongs to one "
+                f"that learns alone; use language.staleness=0, or {remedy}"
+            )
+        if options.rollout == "vllm":
+            raise ConfigError(
+                f"{asked} with --rollout vllm: vLLM starts processes of its own; use --rollout vllm-server with "
+                f"a server on other GPUs, --rollout transformers, or {remedy}"
+            )
+
     def prepare(self, config: TrainConfig) -> None:
         import torch
 
         from ...runs.provenance import available_cores
-        from .devices import let_memory_grow
+        from .devices import find_device, let_memory_grow
 
         let_memory_grow(config.language.rollout)
-        torch.set_num_threads(config.num_threads or available_cores())
+        if (device := find_device(config.device)).index is not None:
+            torch.cuda.set_device(device)
+        beside = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        torch.set_num_threads(config.num_threads or max(1, available_cores() // beside))
+
+    def learner_along(self, config: TrainConfig, run: RunFolder | None) -> Learner:
+        from .build import build_training
+
+        if run is None:
+            raise RunError("the run's folder is not on this machine: choose an --out that all nodes share")
+        self.prepare(config)
+        return build_training(config, run).trainer
 
     def build(self, config: TrainConfig, run: RunFolder) -> tuple[Learner, Evaluator]:
         from .build import build_training
@@ -139,3 +166,21 @@ class Texts(Domain):
         self.prepare(config)
         training = build_training(config, run)
         return training.trainer, TextEvaluator(config, run, training)
+
+
+def _check_in_parts(config: TrainConfig) -> None:
+    """Raise for what needs the weights in one piece, which agent.optimizer.store=fsdp has nowhere."""
+    from gaitway_agents.language.config import PolicyGradientConfig
+
+    agent, options = config.agent, config.language
+    refused = {
+        f"agent {config.algorithm}": not isinstance(agent, PolicyGradientConfig),
+        "--lora": options.lora is not None,
+        "agent.reference_interval": getattr(agent, "reference_interval", None) is not None,
+        "language.staleness": bool(options.staleness),
+    }
+    for name in (name for name, found in refused.items() if found):
+        raise ConfigError(
+            f"agent.optimizer.store='fsdp' with {name}: it needs the weights in one piece; use agent.optimizer."
+            "store=sharded, or leave that out"
+        )

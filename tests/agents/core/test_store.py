@@ -14,6 +14,7 @@ import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.parts import whole
 from gaitway_agents.core.store import STORES
 from gaitway_agents.language.evaluation import evaluate
 from gaitway_agents.models.causal_lm import CausalLMPolicy
@@ -68,8 +69,6 @@ def make_batch(rank: int, dtype: torch.dtype = torch.float64) -> Batch:
 
 def weights_of(policy: CausalLMPolicy) -> dict[str, Tensor]:
     """Whole weights, which all processes must ask for."""
-    from gaitway_agents.core.fully_sharded import whole
-
     return {name: whole(value).detach().clone() for name, value in policy.named_parameters()}
 
 
