@@ -16,10 +16,16 @@ from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.core.parts import whole
 from gaitway_agents.core.store import STORES
+from gaitway_agents.interfaces import TokenRollout
+from gaitway_agents.language.config import PolicyGradientConfig
 from gaitway_agents.language.evaluation import evaluate
+from gaitway_agents.language.fixed_data import one_step
+from gaitway_agents.language.kl_control import KLControlConfig
+from gaitway_agents.language.policy_gradient import PolicyGradientTrainer
 from gaitway_agents.models.causal_lm import CausalLMPolicy
 from gaitway_agents.models.token_critic import TokenCritic
 from tiny_models import VOCABULARY, tiny_lm
+from token_worlds import WantedToken
 from torch import Tensor
 
 PROCESSES = 2
@@ -130,11 +136,55 @@ def learn_on(rank: int | None, store: str, folder: Path) -> dict[str, Tensor]:
     return weights_of(policy)
 
 
+class Half(WantedToken):
+    """Answers to twice as many prompts, of which a process sees its half; ``rank`` None sees all."""
+
+    def __init__(self, model, rank: int | None):
+        super().__init__(model, own_weights=True)
+        self.rank = rank
+
+    def sample(self, num_prompts: int, group_size: int) -> TokenRollout:
+        if self.rank is None:
+            return super().sample(num_prompts, group_size)
+        rollout = super().sample(PROCESSES * num_prompts, group_size)
+        own = slice(self.rank * num_prompts * group_size, (self.rank + 1) * num_prompts * group_size)
+        fields = ("tokens", "lengths", "mask", "log_probs", "finished", "rewards")
+        parts = {name: part[own] for name, part in rollout.parts.items()}
+        found = {name: getattr(rollout, name)[own] for name in fields}
+        return replace(rollout, **found, groups=rollout.groups[own] - self.rank * num_prompts, parts=parts)
+
+
+GRPO = PolicyGradientConfig(
+    prompts_per_step=4,
+    group_size=4,
+    kl=KLControlConfig(coefficient=0.1, target=0.02),
+    optimizer=one_step(learning_rate=1e-2, chunk_size=40),
+)
+
+
+def train(rank: int | None, store: str) -> dict[str, Any]:
+    """A whole trainer, with a reference and a controller of the divergence from it."""
+    model = tiny_lm(vocab_size=12).double()
+    config = replace(GRPO, optimizer=replace(GRPO.optimizer, store=store))
+    if rank is None:
+        config = replace(config, prompts_per_step=PROCESSES * config.prompts_per_step)
+    trainer = PolicyGradientTrainer(model, Half(model, rank), config, seed=0)
+    trainer.policy.in_parts = store == "fsdp"
+    metrics = [trainer.iterate() for _ in range(3)]
+    told = ("learn/kl_coefficient", "learn/grad_norm", "rollout/reward", "learn/kl")
+    return {
+        "weights": weights_of(trainer.policy),
+        "metrics": [{name: row[name] for name in told} for row in metrics],
+        "steps": trainer.steps,
+    }
+
+
 def jobs(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {
         f"{store}, {name}": partial(learn_in_parts, config=replace(config, store=store))
         for store, name, config in ((store, *case) for store in STORES for case in CASES.items())
     }
+    found |= {f"{store}, trained": partial(train, store=store) for store in STORES}
     for store in STORES[1:]:
         found |= {f"{store}, saved": partial(save, store=store, folder=folder)}
         found |= {f"{store}, loaded": partial(learn_on, store=store, folder=folder)}
@@ -191,6 +241,19 @@ def test_two_processes_learn_what_one_learns_from_both_batches(found, store, cas
         assert mine == pytest.approx(theirs, rel=1e-4, abs=1e-6)
     said = torch.cat([first["said"], second["said"]])
     torch.testing.assert_close(said, alone["said"], rtol=0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_two_trainers_learn_what_one_learns_from_twice_the_prompts(found, store):
+    first, second = found[f"{store}, trained"]
+    alone = train(None, "flat")
+    assert_near(first["weights"], second["weights"], 0.0)
+    assert_near(first["weights"], alone["weights"], 1e-6)
+    start = tiny_lm(vocab_size=12).double().get_input_embeddings().weight
+    assert (first["weights"]["model.model.embed_tokens.weight"] - start).abs().max() > 1e-3
+    assert first["steps"] == alone["steps"] == 3 * 32
+    for mine, theirs in zip(first["metrics"], alone["metrics"], strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("store", STORES[1:])
