@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ def estimate_memory(
     chunk_size: int = 4096,
     precision: str = "float32",
     offload: bool = False,
+    store: str = "flat",
+    processes: int = 1,
     reference: bool = False,
     moving: bool = False,
     critic: bool = False,
@@ -49,32 +51,42 @@ def estimate_memory(
 ) -> dict[str, int]:
     """Bytes by what they are for, when most are needed, of learning with Adam; of a model from a folder or the hub.
 
-    ``sequence`` is the most tokens of a prompt and its answer, ``chunk_size`` the tokens of a forward pass; ``offload``
-    and ``precision`` are the optimiser's. ``reference`` and ``critic`` say whether there are such copies beside the
-    model (the reference of a model with adapters is none), and ``moving`` that the reference follows. An agent that
-    ``samples`` keeps its engine; others make one to be evaluated. A process of its own that samples has another copy,
-    and the weights on their way to it are in the machine's memory, which is not that of a GPU (``on_gpu``). Learning
-    and sampling take turns, so only the one that needs more counts. Activations were measured on Llama's family
-    (``make test`` does so again), and are a rule of thumb for others. A ``teacher`` is there in both turns.
+    ``sequence`` is the most tokens of a prompt and its answer, ``chunk_size`` the tokens of a forward pass;
+    ``offload``, ``precision`` and ``store`` are the optimiser's, and bytes those of one of ``processes``.
+    ``reference`` and ``critic`` say whether there are such copies beside the model (the reference of a model with
+    adapters is none), and ``moving`` that the reference follows. An agent that ``samples`` keeps its engine; others
+    make one to be evaluated. A process of its own that samples has another copy, and the weights on their way to it
+    are in the machine's memory, which is not that of a GPU (``on_gpu``). Learning and sampling take turns, so only
+    the one that needs more counts. Activations were measured on Llama's family (``make test`` does so again), and
+    are a rule of thumb for others. A ``teacher`` is there in both turns.
     """
     model, config = _outline(options)
     sizes = [p.numel() for p in model.parameters()]
     parameters = sum(sizes)
     low, engine_bytes = precision == "bfloat16", 2 if options.dtype == "bfloat16" else 4
-    halved = low and options.lora is not None and options.dtype == "bfloat16"
-    learnt, weights = _learnt(model, options), (engine_bytes if options.lora else 4) * parameters
+    halved = low and ((options.lora is not None and options.dtype == "bfloat16") or store != "flat")
+    bytes_of_weight = engine_bytes if options.lora else 2 if low and store == "sharded" else 4
+    learnt, weights = _learnt(model, options), bytes_of_weight * parameters
     if options.lora is not None:
         weights += 4 * learnt
         if options.lora.four_bits:
             weights -= int((engine_bytes - FOUR_BITS) * sum(m.weight.numel() for m in _linear(model).values()))
+    share = 1 if store == "flat" else processes
     kept = {"weights": weights, "gradients": 4 * learnt}
+    if store == "sharded" and processes > 1:
+        kept["own part of the gradient"] = 4 * learnt // share
     if not (offload and on_gpu):
-        kept["Adam's moments"] = 8 * learnt
+        if store == "sharded" and low:
+            kept["weights in float32"] = 4 * learnt // share
+        kept["Adam's moments"] = 8 * learnt // share
+    if store == "fsdp":
+        kept |= {name: 0 if offload and on_gpu else kept[name] // processes for name in ("weights", "gradients")}
+        kept["weights put together"] = (2 if low else 4) * _together(sizes, config)
     if reference and options.lora is None:
         linear = sum(m.weight.numel() for m in _linear(model).values()) if low and not moving else 0
-        kept["reference"] = 4 * parameters - 2 * linear
+        kept["reference"] = (4 * parameters) // share if store == "fsdp" else 4 * parameters - 2 * linear
     if critic:
-        kept["critic"] = weights + 12 * learnt
+        kept["critic"] = sum(kept.values()) - kept.get("reference", 0)
     engine = engine_bytes * parameters if options.rollout == "transformers" else 0
     if samples and engine:
         kept["engine's weights"] = engine
@@ -100,7 +112,7 @@ def estimate_memory(
         learning["weights with adapters"] = (2 if low else 4) * sum(m.weight.numel() for m in _linear(model).values())
     if options.lora is None:
         # That of tied embeddings is summed from both of their uses before it is added to what was there.
-        learning["gradient under way"] = (10 if low else 8) * max(sizes)
+        learning["gradient under way"] = ((10 if store == "flat" else 4) if low else 8) * max(sizes)
     sampling: dict[str, int] = {}
     if engine:
         if not samples and not (options.lora is not None and options.lora.four_bits):
@@ -127,12 +139,20 @@ def estimate_teacher(options: LanguageOptions, tokens: int, sequence: int, low: 
     return size * sum(p.numel() for p in model.parameters()), tokens * layer
 
 
-def estimate_host_memory(options: LanguageOptions, *, offload: bool = False) -> dict[str, int]:
-    """Bytes of the machine's memory that a training on a GPU needs: to read the model, and for ``offload``."""
+def estimate_host_memory(
+    options: LanguageOptions, *, offload: bool = False, store: str = "flat", processes: int = 1, beside: int = 1
+) -> dict[str, int]:
+    """Bytes of the machine's memory that a training on a GPU needs: to read the model, and for ``offload``.
+
+    ``beside`` of the ``processes`` are on this machine.
+    """
     model, _ = _outline(options)
     read = 2 if options.lora is not None and options.dtype == "bfloat16" else 4
-    found = {"weights while they are read": read * sum(p.numel() for p in model.parameters())}
-    return found | ({"Adam's moments": 8 * _learnt(model, options)} if offload else {})
+    found = {"weights while they are read": beside * read * sum(p.numel() for p in model.parameters())}
+    if not offload:
+        return found
+    each = {"flat": 8, "sharded": 12, "fsdp": 16}[store] * _learnt(model, options)
+    return found | {"Adam's moments": beside * each // (1 if store == "flat" else processes)}
 
 
 TURNS = ("activations", "teacher's activations", "logits", "weights in bfloat16", "gradient under way")
@@ -165,6 +185,13 @@ def affordable(
     return next((one for one in candidates if sum(needed(one).values()) <= available), candidates[-1])
 
 
+def _together(sizes: Sequence[int], config: Any) -> int:
+    """Parameters that fully_shard has in one place at most: what is in no layer, a layer, and the one after it."""
+    outside = config.vocab_size * config.hidden_size
+    outside *= 1 if getattr(config, "tie_word_embeddings", False) else 2
+    return outside + 2 * (sum(sizes) - outside) // config.num_hidden_layers
+
+
 def available_memory(device: torch.device) -> int:
     """Bytes that can be used of those free on a GPU, or on this machine within the limits of a container."""
     if device.type == "cuda":
@@ -190,8 +217,9 @@ def check_memory(needed: Mapping[str, int], available: int, where: str) -> None:
     raise ModelError(
         f"the training needs about {_gib(total)} GiB and {where} has {_gib(available)} GiB free ({parts}). Take the "
         "first of these that you have not: language.gradient_checkpointing=true, on a GPU "
-        "agent.optimizer.offload=true, a smaller agent.optimizer.chunk_size or language.batch_size, adapters (--lora) "
-        "on weights in bfloat16 (language.dtype=bfloat16), a smaller model"
+        "agent.optimizer.offload=true and agent.optimizer.store=sharded, a smaller agent.optimizer.chunk_size or "
+        "language.batch_size, adapters (--lora) on weights in bfloat16 (language.dtype=bfloat16), more GPUs (--gpus), "
+        "a smaller model"
     )
 
 

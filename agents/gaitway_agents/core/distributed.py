@@ -23,8 +23,8 @@ LOST = re.compile(r"[Cc]onnection|[Bb]roken pipe|[Tt]imed out|NCCL|gloo/transpor
 """Parts of the messages of gloo and NCCL about a process that is gone."""
 
 # What torch 2.13 calls them, and what they were called before.
-_scatter = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
-_gather = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
+_scatter: Any = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
+_gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 
 _together: Together | None = None
 
@@ -135,14 +135,13 @@ def from_first_(x: Tensor) -> Tensor:
     return x
 
 
-def own_part_of_mean(x: Tensor) -> Tensor:
-    """This process's part of the mean of ``x`` (N,) over all processes, of equal parts in the order of their ranks."""
-    if (count := size()) == 1:
-        return x
-    part = x.new_empty(len(x) // count)
-    with _exchange():
-        _scatter(part, x)
-    return part.div_(count)
+def own_part_of_mean(x: Tensor, part: Tensor) -> None:
+    """Write this process's part of the mean of ``x`` (N,) over all processes to ``part``, one of equal parts in the
+    order of their ranks; of a single process that is ``x``."""
+    if (count := size()) > 1:
+        with _exchange():
+            _scatter(part, x)
+        part.div_(count)
 
 
 def share_parts_(x: Tensor) -> None:

@@ -145,48 +145,56 @@ class ShardedStore:
     def __init__(self, groups: Groups, config: OptimizerConfig):
         self.parameters = [parameter for group in groups for parameter in group]
         self._mesh: Any = None
-        whole = torch.cat([p.detach().flatten() for p in self.parameters])
-        distributed.from_first_(whole)
-        self.total, size, rank = len(whole), distributed.size(), distributed.rank()
+        first, sizes = self.parameters[0], [parameter.numel() for parameter in self.parameters]
+        size, rank, self.total = distributed.size(), distributed.rank(), sum(sizes)
         each = -(-self.total // size)
         self._own = slice(min(rank * each, self.total), min((rank + 1) * each, self.total))
         low = config.precision == "bfloat16"
-        kind = torch.bfloat16 if low else whole.dtype
-        self._weights = torch.zeros(size * each, dtype=kind, device=whole.device)
-        self._weights[: self.total] = whole
-        self._gradient = torch.zeros(size * each, dtype=whole.dtype, device=whole.device)
-        sizes = [parameter.numel() for parameter in self.parameters]
-        for parameter, weight, gradient in zip(
-            self.parameters,
-            self._weights[: self.total].split(sizes),
-            self._gradient[: self.total].split(sizes),
-            strict=True,
-        ):
-            parameter.data = weight.view(parameter.shape)
+        kind = torch.bfloat16 if low else first.dtype
+        self._weights = torch.zeros(size * each, dtype=kind, device=first.device)
+        # What is computed with is what learns, where it has the precision.
+        self._part = self._weights[self._own]
+        if low or config.offload:
+            home = torch.device("cpu") if config.offload else first.device
+            pinned = config.offload and first.is_cuda
+            self._part = torch.empty(len(self._part), dtype=first.dtype, device=home, pin_memory=pinned)
+        self._take(sizes)
+        self._gradient = torch.zeros(size * each, dtype=self._part.dtype, device=first.device)
+        for parameter, gradient in zip(self.parameters, self._gradient[: self.total].split(sizes), strict=True):
             if low:
-                parameter.grad = None
                 parameter.register_post_accumulate_grad_hook(functools.partial(_move_gradient, gradient))
             else:
                 parameter.grad = gradient.view(parameter.shape)
+        self._room = self._gradient if size == 1 else self._gradient.new_zeros(each)
+        self._slope = self._room[: len(self._part)]
         ends = [0]
         for group in groups:
             ends.append(ends[-1] + sum(p.numel() for p in group))
         begin, end = self._own.start, self._own.stop
         # Of this process's part, what belongs to each group.
         self._pieces = [slice(max(a, begin) - begin, max(min(b, end), begin) - begin) for a, b in pairwise(ends)]
-        # What is computed with is what learns, where it has the precision.
-        self._part = whole[self._own].clone() if low or config.offload else self._weights[self._own]
-        self._slope = torch.zeros_like(self._part)
         make = functools.partial(_make, config)
         self.inner: Any
         if config.offload:
-            if whole.is_cuda:
-                self._part = self._part.cpu().pin_memory()
             self.inner = OffloadedAdam(make, self._part, self._slope)
         else:
             parameter = nn.Parameter(self._part)
             parameter.grad = self._slope
             self.inner = make(parameter)
+
+    @torch.no_grad()
+    def _take(self, sizes: list[int]) -> None:
+        """Move the parameters of the first process into the vectors, one after the other, each out of its old place."""
+        begin, own, apart = 0, self._own, self._part.data_ptr() != self._weights[self._own].data_ptr()
+        for parameter, count in zip(self.parameters, sizes, strict=True):
+            values = distributed.from_first_(parameter.detach().contiguous()).flatten()
+            a, b = max(begin, own.start), min(begin + count, own.stop)
+            if apart and a < b:
+                self._part[a - own.start : b - own.start] = values[a - begin : b - begin]
+            weights = self._weights[begin : begin + count]
+            weights.copy_(values)
+            parameter.grad, parameter.data = None, weights.view(parameter.shape)
+            begin += count
 
     def zero(self) -> None:
         self._gradient.zero_()
@@ -194,7 +202,7 @@ class ShardedStore:
     def reduce(self, *sums: Tensor) -> None:
         for each in sums:
             distributed.mean_(each)
-        self._slope.copy_(distributed.own_part_of_mean(self._gradient)[: len(self._slope)])
+        distributed.own_part_of_mean(self._gradient, self._room)
 
     def clip(self, max_norm: float, *, look: bool = False) -> Tensor:
         pieces = [self._slope[piece] for piece in self._pieces]

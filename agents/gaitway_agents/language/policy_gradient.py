@@ -63,7 +63,7 @@ class PolicyGradientTrainer(SamplingTrainer):
         entropy = "gradient" if config.optimizer.entropy_coefficient or config.entropy is not None else "statistic"
         policy = CausalLMPolicy(model, temperature=world.temperature, critic=critic, entropy=entropy)
         still = config.reference_interval is None
-        precision = config.optimizer.precision if still else "float32"
+        precision = config.optimizer.precision if still and config.optimizer.store != "fsdp" else "float32"
         # A copy of the weights, before they come to lie wherever the optimiser has them.
         reference = Reference(policy, precision) if config.needs_reference else None
         optimizer = PolicyOptimizer(policy, config.optimizer, torch.Generator().manual_seed(seed))

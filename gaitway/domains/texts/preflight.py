@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from gaitway_agents.core import distributed
 from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.registry import TEXTS
 from gaitway_language.conversation import Conversation
@@ -33,6 +35,7 @@ from ...catalogue import VLLM, install_line
 from ...errors import ConfigError, RunError
 from ...runs.folder import is_run
 from ...terminal import say
+from ...training.processes import of_first
 from .data import Fitting, check_curriculum, check_fields, check_lengths, fitting, learnt_fields, make_conversation
 from .devices import find_device, let_memory_grow, usual_dtype
 from .models import START, language_run, tokenizer_of
@@ -140,7 +143,9 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
             check_memory(needs, available_memory(device), str(device))
         return config
     on_gpu = device.type == "cuda"
-    available = free = available_memory(device)
+    beside = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    divided: dict[str, Any] = {"store": agent.optimizer.store, "processes": distributed.size()}
+    available = free = available_memory(device) // (1 if on_gpu else beside)
     if options.rollout == "vllm" and on_gpu and not options.sleep:
         available = int((1.0 - options.gpu_memory) * available)
 
@@ -151,6 +156,7 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
             chunk_size=saving.chunk_size,
             precision=agent.optimizer.precision,
             offload=saving.offload,
+            **divided,
             reference=getattr(agent, "needs_reference", False),
             moving=getattr(agent, "reference_interval", None) is not None,
             critic=getattr(agent, "advantage", "") == "gae",
@@ -160,13 +166,14 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
         )
 
     asked = Saving(agent.optimizer.chunk_size, options.gradient_checkpointing, agent.optimizer.offload)
-    chosen = affordable(needed, asked, available, sequence=sequence, on_gpu=on_gpu)
+    chosen = of_first(affordable(needed, asked, available, sequence=sequence, on_gpu=on_gpu))
     check_memory(needed(chosen), available, str(device))
     if on_gpu and options.sleep:  # beside vLLM, awake, is what learning keeps
         kept = {name: size for name, size in needed(chosen).items() if name not in TURNS}
         check_memory(kept, int((1.0 - options.gpu_memory) * free), f"{device} beside vLLM's language.gpu_memory")
     if on_gpu:
-        check_memory(estimate_host_memory(options, offload=chosen.offload), available_memory(HOST), "this machine")
+        host = estimate_host_memory(options, offload=chosen.offload, **divided, beside=beside)
+        check_memory(host, available_memory(HOST), "this machine")
     if chosen != asked:
         wanted = sum(needed(asked).values()) / 2**30
         say(

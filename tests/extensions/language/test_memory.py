@@ -1,7 +1,11 @@
+from itertools import pairwise
+
 """Estimates of memory against what is really kept."""
 
 import pytest
 import torch
+from gaitway_agents.core.optimizer import OptimizerConfig
+from gaitway_agents.core.store import ShardedStore
 from gaitway_agents.models import causal_lm, llama
 from gaitway_language import memory
 from gaitway_language.memory import (
@@ -127,6 +131,45 @@ def test_what_saves_memory(folder, tokenizer):
     assert "Adam's moments" not in estimate_memory(options(folder), offload=True, **low)
     assert estimate_host_memory(options(folder), offload=True)["Adam's moments"] == 8 * count
     assert estimate_host_memory(options(folder)) == {"weights while they are read": 4 * count}
+
+
+def bytes_kept(store):
+    """Bytes of the tensors that a sharded store and its optimiser hold; of views once."""
+    state = store.inner.state_dict()["state"][0]
+    tensors = [store._weights, store._gradient, store._room, store._part, state["exp_avg"], state["exp_avg_sq"]]
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_sharded_store_keeps_what_is_said(folder, tokenizer, precision):
+    model = build_model(SIZES, tokenizer, 0)
+    policy = causal_lm.CausalLMPolicy(model)
+    config = OptimizerConfig(store="sharded", precision=precision)
+    store = ShardedStore(policy.parameter_groups(), config)
+    store.step(1e-3)
+    found = estimate_memory(options(folder), sequence=48, precision=precision, store="sharded")
+    names = ("weights", "gradients", "weights in float32", "Adam's moments")
+    assert bytes_kept(store) == sum(found.get(name, 0) for name in names)
+
+
+QWEN_7B = """{"model_type": "qwen2", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+"num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": false}"""
+
+
+def test_seven_billion_parameters_fit_on_one_gpu_of_80_gb_in_a_sharded_store(tmp_path):
+    """7.6 billion; moments and weights in float32 are in the machine's memory."""
+    (tmp_path / "config.json").write_text(QWEN_7B, "utf-8")
+    large = options(tmp_path, dtype="bfloat16", gradient_checkpointing=True, batch_size=32)
+    common = {"sequence": 2048, "chunk_size": 4096, "precision": "bfloat16", "on_gpu": True}
+    sizes = {
+        store: sum(estimate_memory(large, offload=True, store=store, **common).values())
+        for store in ("flat", "sharded")
+    }
+    assert sizes["sharded"] < 0.9 * 80e9 < 80e9 < sizes["flat"]
+    assert estimate_host_memory(large, offload=True, store="sharded")["Adam's moments"] == 12 * 7_615_616_512
+    each = [sum(estimate_memory(large, store="fsdp", processes=n, **common).values()) for n in (1, 2, 4, 8)]
+    steps = [a - b for a, b in pairwise(each)]
+    assert steps == pytest.approx([16 * 7_615_616_512 / 2**n for n in (1, 2, 3)])  # but what each keeps for itself
 
 
 def test_a_process_of_its_own_has_copies_too(folder, tokenizer):
