@@ -133,10 +133,10 @@ class Texts(Domain):
                 f"{asked} with language.staleness={options.staleness}: a process that samples ahead belongs to one "
                 f"that learns alone; use language.staleness=0, or {remedy}"
             )
-        if options.rollout == "vllm":
+        if options.rollout != "transformers":
             raise ConfigError(
-                f"{asked} with --rollout vllm: vLLM starts processes of its own; use --rollout vllm-server with "
-                f"a server on other GPUs, --rollout transformers, or {remedy}"
+                f"{asked} with --rollout {options.rollout}: each process has an engine of its own; use --rollout "
+                f"transformers, or {remedy}"
             )
 
     def prepare(self, config: TrainConfig) -> None:

@@ -1,6 +1,6 @@
-from itertools import pairwise
-
 """Estimates of memory against what is really kept."""
+
+from itertools import pairwise
 
 import pytest
 import torch
