@@ -73,8 +73,6 @@ def estimate_memory(
             weights -= int((engine_bytes - FOUR_BITS) * sum(m.weight.numel() for m in _linear(model).values()))
     share = 1 if store == "flat" else processes
     kept = {"weights": weights, "gradients": 4 * learnt}
-    if store == "sharded" and processes > 1:
-        kept["own part of the gradient"] = 4 * learnt // share
     if not (offload and on_gpu):
         if store == "sharded" and low:
             kept["weights in float32"] = 4 * learnt // share

@@ -52,7 +52,7 @@ def nodes(*options: str) -> list[str]:
         ([BLIND, "--cpus", "2", "num_env=3"], "did you mean 'num_envs'?"),
         ([BLIND, "--cpus", "2", "agent.decoupled=true"], "agent.decoupled is for a single process"),
         (["cartpole", "--cpus", "2", "--agent", "dqn"], "'dqn' learns in one process; leave --cpus out"),
-        (["arithmetic", "--cpus", "2"], "learnt in one process; leave --cpus out"),
+        (["arithmetic", "--cpus", "2", "device=cpu", "language.staleness=1"], "leave --cpus out"),
         ([BLIND, *nodes()], "--nodes 3 needs --endpoint HOST:PORT"),
         ([BLIND, *nodes("--endpoint", "node0:29500")], "--nodes 3 needs --node-rank I"),
         ([BLIND, *nodes("--endpoint", "node0", "--node-rank", "1")], "--endpoint node0: expected HOST:PORT"),

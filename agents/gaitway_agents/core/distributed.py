@@ -26,6 +26,9 @@ LOST = re.compile(r"[Cc]onnection|[Bb]roken pipe|[Tt]imed out|NCCL|gloo/transpor
 _scatter: Any = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
 _gather: Any = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 
+PIECE = 2**24
+"""Numbers of a part that are exchanged at a time."""
+
 _together: Together | None = None
 
 
@@ -135,21 +138,28 @@ def from_first_(x: Tensor) -> Tensor:
     return x
 
 
-def own_part_of_mean(x: Tensor, part: Tensor) -> None:
-    """Write this process's part of the mean of ``x`` (N,) over all processes to ``part``, one of equal parts in the
-    order of their ranks; of a single process that is ``x``."""
-    if (count := size()) > 1:
+def own_part_of_mean_(x: Tensor) -> None:
+    """Replace this process's part of ``x`` (N,), of equal parts in the order of their ranks, by that of the mean over
+    all processes; piece by piece, with little memory."""
+    for own, others in _pieces(x):
         with _exchange():
-            _scatter(part, x)
-        part.div_(count)
+            _scatter(part := torch.empty_like(own), others.flatten())
+        own.copy_(part.div_(size()))
 
 
 def share_parts_(x: Tensor) -> None:
     """Replace each of the equal parts of ``x`` (N,) by what the process of its rank has there."""
-    if (count := size()) > 1:
-        each = len(x) // count
+    for own, others in _pieces(x):
         with _exchange():
-            _gather(x, x[rank() * each : (rank() + 1) * each].clone())
+            _gather(found := others.new_empty(others.numel()), own)
+        others.copy_(found.view_as(others))
+
+
+def _pieces(x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pieces of this process's part of ``x``, and of all parts, one in each row."""
+    if (count := size()) > 1:
+        parts = x.view(count, -1)
+        yield from zip(parts[rank()].split(PIECE), parts.split(PIECE, dim=1), strict=True)
 
 
 def total(number: int, device: torch.device) -> int:

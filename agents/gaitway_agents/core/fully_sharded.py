@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,10 +21,7 @@ from torch.distributed.fsdp import (
 from . import distributed
 from .offload import MOMENTS
 from .parts import local
-from .store import Groups, adam_of
-
-if TYPE_CHECKING:
-    from .optimizer import OptimizerConfig
+from .store import Groups, Settings, adam_of
 
 
 class FullySharded:
@@ -35,7 +32,7 @@ class FullySharded:
     with its modules, where it is told that it is ``in_parts``.
     """
 
-    def __init__(self, policy: nn.Module, groups: Groups, config: OptimizerConfig):
+    def __init__(self, policy: nn.Module, groups: Groups, config: Settings):
         for parameter in policy.parameters():
             distributed.from_first_(parameter.data)
         shard_(policy, config)
@@ -86,7 +83,7 @@ class FullySharded:
         """Nothing: these are the very tensors."""
 
 
-def shard_(policy: Any, config: OptimizerConfig) -> None:
+def shard_(policy: Any, config: Settings) -> None:
     """Give every process its part of the parameters of ``policy``; of adapters' models those too that never learn."""
     if not hasattr(policy, "layers"):
         raise UserError(

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 
 import torch
+import torch.distributed as dist
 from gaitway_files.blame import blamed
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Betas, NonNegativeFloat, PositiveFloat, PositiveInt, one_of
@@ -24,7 +25,7 @@ from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
 from .losses import Loss, PolicyLoss, PolicyLossConfig
 from .policy import Evaluation, computing, has_moved, idle_passes
-from .store import STORES, FlatStore, make_store
+from .store import STORES, FlatStore, Groups, ParameterStore, ShardedStore
 from .threads import result_of
 
 AddedLoss: TypeAlias = Callable[[Any, Evaluation, Batch], Tensor]
@@ -131,9 +132,7 @@ class PolicyOptimizer:
         self.learning_rate = config.learning_rate
         groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
         self._check_groups(groups)
-        self.store = make_store(
-            policy, groups if config.clip_groups else [[p for group in groups for p in group]], config
-        )
+        self.store = _store(policy, groups if config.clip_groups else [[p for group in groups for p in group]], config)
         self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
         self._written_out = self._without_autograd()
         self._pool = (
@@ -339,6 +338,22 @@ class PolicyOptimizer:
         self.learning_rate = state["learning_rate"]
         if self.critic is not None:
             self.critic.load_state_dict(state["critic"])
+
+
+def _store(policy: nn.Module, groups: Groups, config: OptimizerConfig) -> ParameterStore:
+    """The store that ``config`` names, with the parameters of the first process; ``groups`` are clipped apart."""
+    if config.store == "flat":
+        return FlatStore(groups, config)
+    if distributed.size() > 1 and not dist.is_initialized():
+        raise UserError(
+            f"optimizer.store {config.store!r} with processes that share memory: use 'flat', or start processes with "
+            "--gpus or --cpus"
+        )
+    if config.store == "sharded":
+        return ShardedStore(groups, config)
+    from .fully_sharded import FullySharded
+
+    return FullySharded(policy, groups, config)
 
 
 def _checked(name: str, loss: AddedLoss, policy: Any, new: Evaluation, batch: Batch) -> Tensor:

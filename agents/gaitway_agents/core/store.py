@@ -8,11 +8,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
-from gaitway_files.errors import UserError
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
@@ -21,12 +20,28 @@ from .flat import FlatParameters
 from .offload import MOMENTS, OffloadedAdam
 from .parts import local
 
-if TYPE_CHECKING:
-    from .optimizer import OptimizerConfig
-
 Groups = Sequence[Sequence[nn.Parameter]]
 Make = Callable[[nn.Parameter], torch.optim.Optimizer]
 STORES = ("flat", "sharded", "fsdp")
+
+
+class Settings(Protocol):
+    """Settings of the optimiser that a store depends on."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def betas(self) -> tuple[float, float]: ...
+    @property
+    def eps(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def precision(self) -> str: ...
+    @property
+    def offload(self) -> bool: ...
 
 
 class ParameterStore(Protocol):
@@ -70,26 +85,10 @@ class ParameterStore(Protocol):
         ...
 
 
-def make_store(policy: nn.Module, groups: Groups, config: OptimizerConfig) -> ParameterStore:
-    """The store that ``config`` names, with the parameters of the first process; ``groups`` are clipped apart."""
-    if config.store == "flat":
-        return FlatStore(groups, config)
-    if distributed.size() > 1 and not dist.is_initialized():
-        raise UserError(
-            f"optimizer.store {config.store!r} with processes that share memory: use 'flat', or start processes with "
-            "--gpus or --cpus"
-        )
-    if config.store == "sharded":
-        return ShardedStore(groups, config)
-    from .fully_sharded import FullySharded
-
-    return FullySharded(policy, groups, config)
-
-
 class FlatStore(FlatParameters):
     """All of it in every process, in one tensor each."""
 
-    def __init__(self, groups: Groups, config: OptimizerConfig):
+    def __init__(self, groups: Groups, config: Settings):
         super().__init__(groups)
         assert self.flat.grad is not None
         self.gradient = self.flat.grad
@@ -142,7 +141,7 @@ class ShardedStore:
     ``offload`` the last are in the machine's memory. Forward and backward passes need no other process.
     """
 
-    def __init__(self, groups: Groups, config: OptimizerConfig):
+    def __init__(self, groups: Groups, config: Settings):
         self.parameters = [parameter for group in groups for parameter in group]
         self._mesh: Any = None
         first, sizes = self.parameters[0], [parameter.numel() for parameter in self.parameters]
@@ -165,8 +164,7 @@ class ShardedStore:
                 parameter.register_post_accumulate_grad_hook(functools.partial(_move_gradient, gradient))
             else:
                 parameter.grad = gradient.view(parameter.shape)
-        self._room = self._gradient if size == 1 else self._gradient.new_zeros(each)
-        self._slope = self._room[: len(self._part)]
+        self._slope = self._gradient[self._own]
         ends = [0]
         for group in groups:
             ends.append(ends[-1] + sum(p.numel() for p in group))
@@ -202,7 +200,7 @@ class ShardedStore:
     def reduce(self, *sums: Tensor) -> None:
         for each in sums:
             distributed.mean_(each)
-        distributed.own_part_of_mean(self._gradient, self._room)
+        distributed.own_part_of_mean_(self._gradient)
 
     def clip(self, max_norm: float, *, look: bool = False) -> Tensor:
         pieces = [self._slope[piece] for piece in self._pieces]
@@ -269,11 +267,11 @@ def _move_gradient(total: Tensor, parameter: Tensor) -> None:
     parameter.grad = None
 
 
-def _make(config: OptimizerConfig, parameter: nn.Parameter) -> torch.optim.Optimizer:
+def _make(config: Settings, parameter: nn.Parameter) -> torch.optim.Optimizer:
     return adam_of(config, [parameter])
 
 
-def adam_of(config: OptimizerConfig, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+def adam_of(config: Settings, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
     """The optimiser that ``config`` asks for."""
     if config.algorithm == "rmsprop":
         return torch.optim.RMSprop(parameters, config.learning_rate, alpha=config.betas[1], eps=config.eps)

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
+from gaitway_agents.core import distributed
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.core.parts import whole
@@ -208,6 +209,7 @@ def found(folder) -> dict[str, list[Any]]:
 
 def _process(rank: int, folder: Path) -> None:
     torch.set_num_threads(1)
+    distributed.PIECE = 1000  # of some 20,000 parameters
     store = dist.FileStore(str(folder / "store"), PROCESSES)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=PROCESSES)
     try:

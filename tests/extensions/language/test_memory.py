@@ -136,7 +136,7 @@ def test_what_saves_memory(folder, tokenizer):
 def bytes_kept(store):
     """Bytes of the tensors that a sharded store and its optimiser hold; of views once."""
     state = store.inner.state_dict()["state"][0]
-    tensors = [store._weights, store._gradient, store._room, store._part, state["exp_avg"], state["exp_avg_sq"]]
+    tensors = [store._weights, store._gradient, store._part, state["exp_avg"], state["exp_avg_sq"]]
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
