@@ -122,7 +122,13 @@ def estimate_memory(
         read = min(PROMPT_TOKENS, sequence * options.batch_size)
         sampling["engine's prompts"] = engine_bytes * read * (keys + 4 * _wide(config) + 6 * config.hidden_size)
         sampling["engine's logits"] = (16 + engine_bytes) * options.batch_size * config.vocab_size
-    return kept | max(learning, sampling, key=lambda parts: sum(parts.values()))
+    found = kept | max(learning, sampling, key=lambda parts: sum(parts.values()))
+    if store != "fsdp":
+        return found
+    # Before there are parts, every process has the whole model.
+    begin = {"weights": kept["weights"], "weights while they are read": 4 * parameters}
+    begin |= {name: kept[name] for name in ("engine's weights", "reference") if name in kept}
+    return max(found, begin, key=lambda parts: sum(parts.values()))
 
 
 def estimate_teacher(options: LanguageOptions, tokens: int, sequence: int, low: bool) -> tuple[int, int]:

@@ -27,10 +27,12 @@ class OffloadedAdam:
         self._values = vector.split(PART)
         self._parts = [nn.Parameter(gradient.new_empty(0) if away else part) for part in self._values]
         self._inner = [make(part) for part in self._parts]
+        self._kept: dict[str, Tensor] = {}
         self.param_groups: list[dict[str, Any]] = self._inner[0].param_groups
         """Settings, of which ``lr`` may be changed."""
 
     def step(self) -> None:
+        begin = 0
         for part, value, slope, optimizer in zip(self._parts, self._values, self._slopes, self._inner, strict=True):
             away = value.device != slope.device
             if away:
@@ -38,12 +40,11 @@ class OffloadedAdam:
             part.grad = slope
             optimizer.param_groups[0]["lr"] = self.param_groups[0]["lr"]
             state = optimizer.state[part]
-            host = {name: state[name] for name in MOMENTS if name in state}
-            for name, moment in host.items():
-                state[name] = moment.to(part.device, non_blocking=True)
+            for name in MOMENTS if state else ():
+                state[name] = state[name].to(part.device, non_blocking=True)
             optimizer.step()
-            for name in MOMENTS:
-                state[name] = self._home(host.get(name), state[name])
+            self._bring_home(begin, state)
+            begin += len(slope)
             if away:
                 value.copy_(part.data, non_blocking=True)
                 part.grad, part.data = None, slope.new_empty(0)
@@ -51,30 +52,32 @@ class OffloadedAdam:
             # What came home is read from here next.
             torch.cuda.current_stream(self._slopes[0].device).synchronize()
 
-    @staticmethod
-    def _home(host: Tensor | None, moment: Tensor) -> Tensor:
-        """``moment`` in the memory of the machine, at its former place."""
-        if host is None:  # memory that a GPU reads without help; on other devices there is no such
-            host = torch.empty(moment.shape, dtype=moment.dtype, device="cpu", pin_memory=moment.is_cuda)
-        return host.copy_(moment, non_blocking=True)
+    def _bring_home(self, begin: int, state: dict[str, Any]) -> None:
+        """Put the moments of a part, whose first parameter is ``begin``, where they are kept."""
+        for name in MOMENTS:
+            home = self._moments(name)[begin : begin + len(state[name])]
+            state[name] = home.copy_(state[name], non_blocking=True)
+
+    def _moments(self, name: str) -> Tensor:
+        if name not in self._kept:  # memory that a GPU reads without help; on other devices there is no such
+            like, count = self._slopes[0], sum(map(len, self._slopes))
+            self._kept[name] = torch.zeros(count, dtype=like.dtype, device="cpu", pin_memory=like.is_cuda)
+        return self._kept[name]
 
     def state_dict(self) -> dict[str, Any]:
-        states = [optimizer.state[part] for part, optimizer in zip(self._parts, self._inner, strict=True)]
-        found = {} if not states[0] else {0: {"step": states[0]["step"]}}
-        if found:
-            found[0] |= {name: torch.cat([state[name] for state in states]) for name in MOMENTS}
+        state = self._inner[0].state[self._parts[0]]
+        found = {0: {"step": state["step"], **{name: self._moments(name) for name in MOMENTS}}} if state else {}
         return {"state": found, "param_groups": self._inner[0].state_dict()["param_groups"]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        whole = state["state"].get(0)
-        moments = [] if whole is None else list(zip(*(whole[name].split(PART) for name in MOMENTS), strict=True))
-        for i, (part, optimizer) in enumerate(zip(self._parts, self._inner, strict=True)):
-            own = (
-                {}
-                if whole is None
-                else {0: {"step": whole["step"].clone(), **dict(zip(MOMENTS, moments[i], strict=True))}}
-            )
+        whole, begin = state["state"].get(0), 0
+        for part, slope, optimizer in zip(self._parts, self._slopes, self._inner, strict=True):
+            own: dict[int, Any] = {}
+            if whole is not None:
+                moments = {name: whole[name][begin : begin + len(slope)] for name in MOMENTS}
+                own = {0: {"step": whole["step"].clone(), **moments}}
             optimizer.load_state_dict({"state": own, "param_groups": state["param_groups"]})
-            for name in MOMENTS if own else ():
-                optimizer.state[part][name] = self._home(None, optimizer.state[part][name])
+            if own:
+                self._bring_home(begin, optimizer.state[part])
+            begin += len(slope)
         self.param_groups = self._inner[0].param_groups

@@ -143,7 +143,7 @@ class ShardedStore:
 
     def __init__(self, groups: Groups, config: Settings):
         self.parameters = [parameter for group in groups for parameter in group]
-        self._mesh: Any = None
+        self._meshes: dict[str, Any] = {}
         first, sizes = self.parameters[0], [parameter.numel() for parameter in self.parameters]
         size, rank, self.total = distributed.size(), distributed.rank(), sum(sizes)
         each = -(-self.total // size)
@@ -238,19 +238,14 @@ class ShardedStore:
     def _of_all(self, own: Tensor) -> Any:
         """A tensor of which every process has a part, as torch.distributed knows it; a plain one of a single one."""
         if not (dist.is_available() and dist.is_initialized()):
-            return own.clone()
+            return own
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.tensor import DTensor, Shard
 
-        if self._mesh is None:
-            self._mesh = init_device_mesh(self._weights.device.type, (distributed.size(),))
-        return DTensor.from_local(
-            own.to(self._weights.device, copy=True),
-            self._mesh,
-            [Shard(0)],
-            shape=torch.Size((self.total,)),
-            stride=(1,),
-        )
+        if own.device.type not in self._meshes:
+            self._meshes[own.device.type] = init_device_mesh(own.device.type, (distributed.size(),))
+        mesh, shape = self._meshes[own.device.type], torch.Size((self.total,))
+        return DTensor.from_local(own, mesh, [Shard(0)], shape=shape, stride=(1,))
 
     def take_parts(self, parts: Mapping[str, Any]) -> None:
         own = {name: local(value) for name, value in parts.items()}

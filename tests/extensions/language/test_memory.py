@@ -167,9 +167,11 @@ def test_seven_billion_parameters_fit_on_one_gpu_of_80_gb_in_a_sharded_store(tmp
     }
     assert sizes["sharded"] < 0.9 * 80e9 < 80e9 < sizes["flat"]
     assert estimate_host_memory(large, offload=True, store="sharded")["Adam's moments"] == 12 * 7_615_616_512
-    each = [sum(estimate_memory(large, store="fsdp", processes=n, **common).values()) for n in (1, 2, 4, 8)]
+    each = [sum(estimate_memory(large, store="fsdp", processes=n, **common).values()) for n in (1, 2, 4)]
     steps = [a - b for a, b in pairwise(each)]
-    assert steps == pytest.approx([16 * 7_615_616_512 / 2**n for n in (1, 2, 3)])  # but what each keeps for itself
+    assert steps == pytest.approx([16 * 7_615_616_512 / 2**n for n in (1, 2)])  # but what each keeps for itself
+    begin = estimate_memory(large, store="fsdp", processes=8, **common)
+    assert begin["weights while they are read"] == 4 * 7_615_616_512
 
 
 def test_a_process_of_its_own_has_copies_too(folder, tokenizer):
