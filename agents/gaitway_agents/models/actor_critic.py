@@ -16,7 +16,7 @@ from ..core.batch import Batch
 from ..core.losses import PolicyLoss
 from ..core.policy import Evaluation, computing, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
-from .encoders import ACTOR_FEATURES, CRITIC_FEATURES, Encoder
+from .encoders import ACTOR_FEATURES, CRITIC_FEATURES, IMAGES, Encoder
 from .estimator import EstimatingActor, Estimator, EstimatorColumns, EstimatorConfig
 from .heads import ACTION_MASK, Gaussian, Observations, Parameters, make_head
 from .mlp import ACTIVATIONS, mlp
@@ -48,6 +48,9 @@ class ActorCriticConfig(Checked):
     """Gain of the orthogonal weights of the actor's last layer alone; typically 0.01."""
     share_encoder: bool = False
     """One encoder for actor and critic, as is usual for images; their gradients are then clipped together."""
+    images: Annotated[str, one_of(*IMAGES)] = "nature"
+    """Network of observed images: "nature", of Mnih et al. (2015), or "impala", the residual one of Espeholt et al.
+    (2018), with six times the multiplications."""
     normalize_observations: bool = True
     """Running normalisation of observed vectors."""
     clip_observations: float | None = None
@@ -115,6 +118,7 @@ class ActorCritic(nn.Module):
             normalize=config.normalize_observations,
             clip=config.clip_observations,
             symlog=config.dreamer.symlog_observations,
+            images=config.images,
         )
 
     def _estimator(self, config: EstimatorConfig, columns: EstimatorColumns | None) -> Estimator:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeGuard, cast
 
 import numpy as np
@@ -35,12 +36,14 @@ class Encoder(nn.Module):
         normalize: bool,
         clip: float | None = None,
         symlog: bool = False,
+        images: str = "nature",
     ):
+        """``images`` is one of :data:`IMAGES`."""
         super().__init__()
         self.keys = list(keys)
-        parts = [_part(key, space[key], normalize, clip, symlog) for key in self.keys]
+        parts = [_part(key, space[key], normalize, clip, symlog, images) for key in self.keys]
         self.parts = nn.ModuleDict(dict(zip(_module_names(self.keys), parts, strict=True)))
-        self.dim = sum(cast("Vector | OneHot | NatureCNN", part).dim for part in self.parts.values())
+        self.dim = sum(cast("Vector | OneHot | NatureCNN | ImpalaCNN", part).dim for part in self.parts.values())
 
     def forward(self, observations: dict[str, Tensor]) -> Tensor:
         features = [part(observations[key]) for key, part in zip(self.keys, self.parts.values(), strict=True)]
@@ -53,7 +56,7 @@ class Encoder(nn.Module):
 
     @property
     def has_images(self) -> bool:
-        return any(isinstance(part, NatureCNN) for part in self.parts.values())
+        return any(isinstance(part, NatureCNN | ImpalaCNN) for part in self.parts.values())
 
     def update(self, observations: dict[str, Tensor]) -> None:
         """Feed observations (B, ...) to the running statistics of the vectors among them."""
@@ -122,14 +125,10 @@ class NatureCNN(nn.Module):
 
     def __init__(self, shape: tuple[int, ...]):
         super().__init__()
-        channels, height, width = shape
         self.dim = 512
-        if min(height, width) < SMALLEST:
-            raise UserError(
-                f"images of shape {shape}: the convolutions need (C, H, W) with H and W of {SMALLEST} or more"
-            )
+        _check_size(shape)
         self.convolutions = nn.Sequential(
-            nn.Conv2d(channels, 32, 2 * SQUARE, SQUARE), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
+            nn.Conv2d(shape[0], 32, 2 * SQUARE, SQUARE), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
             nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
         with torch.no_grad():
@@ -152,6 +151,64 @@ class NatureCNN(nn.Module):
         return self.output(self.convolutions[1:](features))
 
 
+class ImpalaCNN(nn.Module):
+    """The residual network of Espeholt et al. (2018) on byte images (B, C, H, W) -> (B, 256), without its LSTM.
+
+    Initial weights are Cleanba's (Huang et al. 2023).
+    """
+
+    def __init__(self, shape: tuple[int, ...], channels: Sequence[int] = (16, 32, 32)):
+        super().__init__()
+        self.dim = 256
+        _check_size(shape)
+        widths = (shape[0], *channels)
+        self.stages = nn.Sequential(*(_Stage(a, b) for a, b in pairwise(widths)))
+        with torch.no_grad():
+            features = self.stages(torch.zeros(1, *shape)).numel()
+        self.output = nn.Sequential(nn.ReLU(), nn.Flatten(), Linear(features, self.dim), nn.ReLU())
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="linear")
+            elif isinstance(module, nn.Linear):
+                nn.init.orthogonal_(module.weight, 2.0**0.5)
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        pixels = in_precision(x.contiguous(memory_format=torch.channels_last))
+        pixels = pixels if pixels.is_floating_point() else pixels.to(next(self.parameters()).dtype)
+        return self.output(self.stages(pixels / 255.0))
+
+
+class _Stage(nn.Module):
+    """Half the height and width, and two residual blocks."""
+
+    def __init__(self, channels: int, width: int):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1), nn.MaxPool2d(3, 2, padding=1))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1)
+            )
+            for _ in range(2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+IMAGES: dict[str, Callable[[tuple[int, ...]], nn.Module]] = {"nature": NatureCNN, "impala": ImpalaCNN}
+"""Networks of images by name."""
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    if min(shape[1:]) < SMALLEST:
+        raise UserError(f"images of shape {shape}: the convolutions need (C, H, W) with H and W of {SMALLEST} or more")
+
+
 def _module_names(keys: Sequence[str]) -> list[str]:
     """The keys, but for those that torch does not take as names of modules: attributes of its own, and with dots."""
     taken = nn.ModuleDict()
@@ -165,9 +222,9 @@ def is_image(space: spaces.Space) -> TypeGuard[spaces.Box]:
     return min(space.shape[1:]) >= SMALLEST
 
 
-def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool) -> nn.Module:
+def _part(key: str, space: spaces.Space, normalize: bool, clip: float | None, symlog: bool, images: str) -> nn.Module:
     if is_image(space):
-        return NatureCNN(space.shape)
+        return IMAGES[images](space.shape)
     if isinstance(space, spaces.Discrete):
         return OneHot([int(space.start)], [int(space.n)])
     if isinstance(space, spaces.MultiDiscrete):

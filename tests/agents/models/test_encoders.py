@@ -15,7 +15,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
 from gaitway_agents.core.policy import computing
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
-from gaitway_agents.models.encoders import Encoder, NatureCNN
+from gaitway_agents.models.encoders import IMAGES, Encoder, ImpalaCNN, NatureCNN
 from gaitway_agents.models.heads import ACTION_MASK
 from gaitway_agents.on_policy import OnPolicyTrainer
 from gaitway_agents.presets import PPO_ATARI
@@ -55,10 +55,32 @@ def test_an_image_goes_through_mnihs_network():
             assert not layer.bias.any()
 
 
+def test_an_image_goes_through_espeholts_network():
+    network, x = ImpalaCNN((4, 84, 84)), torch.randint(256, (2, 4, 84, 84), dtype=torch.uint8)
+    assert sum(p.numel() for p in network.parameters()) == 1_089_232  # with 16, 32 and 32 channels
+    layers = iter([layer for layer in network.modules() if isinstance(layer, nn.Conv2d | nn.Linear)])
+
+    def convolve(x):
+        layer = next(layers)
+        return nn.functional.conv2d(x, layer.weight, layer.bias, padding=1)
+
+    found = x.float() / 255.0
+    for _ in range(3):
+        found = nn.functional.max_pool2d(convolve(found), 3, 2, padding=1)
+        for _ in range(2):
+            found = found + convolve(convolve(found.relu()).relu())
+    assert found.shape == (2, 32, 11, 11)
+    last = next(layers)
+    expected = nn.functional.linear(found.relu().flatten(1), last.weight, last.bias).relu()
+    torch.testing.assert_close(network(x), expected, rtol=1e-4, atol=1e-4)
+    assert network(x).shape == (2, network.dim) and not list(layers)
+
+
 @pytest.mark.parametrize("shape", [(3, 35, 84), (84, 84, 3)], ids=["too small", "channels last"])
-def test_an_image_that_does_not_fit_is_refused(shape):
+@pytest.mark.parametrize("network", IMAGES.values(), ids=IMAGES)
+def test_an_image_that_does_not_fit_is_refused(network, shape):
     with pytest.raises(ValueError, match=r"need \(C, H, W\) with H and W of 36 or more"):
-        NatureCNN(shape)
+        network(shape)
 
 
 def test_numbers_are_one_hot():
