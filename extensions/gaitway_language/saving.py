@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
 from gaitway_files.adapters import MergedWeights, packed_weights, unmergeable
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
@@ -29,14 +30,17 @@ def save_model(model: nn.Module, tokenizer: Any, folder: Path, *, file_bytes: in
     """
     base: Any = model
     base = base.get_base_model() if hasattr(base, "get_base_model") else base
-    weights = SavedWeights(model, base)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(weights, folder, file_bytes)
     config = copy.deepcopy(base.config)
-    config.architectures = [type(base).__name__]
-    config.dtype = next(t.dtype for t in weights.layout.values() if t.is_floating_point())
+    outline = base
     if packed_weights(model):
         del config.quantization_config
+        with torch.device("meta"):  # what was read of packed files is no guide to these
+            outline = type(base)._from_config(config)
+    weights = SavedWeights(model, outline)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(weights, folder, file_bytes)
+    config.architectures = [type(base).__name__]
+    config.dtype = next(t.dtype for t in weights.layout.values() if t.is_floating_point())
     if weights.apart:
         config.get_text_config().tie_word_embeddings = config.tie_word_embeddings = False
     config.save_pretrained(folder)
@@ -60,6 +64,7 @@ class SavedWeights:
     """
 
     def __init__(self, model: nn.Module, base: Any):
+        """``base`` is the model without adapters and packed weights; its values are not read."""
         if names := unmergeable(model):
             raise UserError(
                 f"{names[0]} has adapters on weights that are quantised otherwise than by language.lora.four_bits, and "

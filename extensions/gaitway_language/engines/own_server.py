@@ -72,8 +72,8 @@ class OwnServerEngine(VLLMServerEngine):
             impatient.cancel()
         if not line:
             raise EngineLostError(
-                f"the engine's process ended before it answered, with exit code {process.wait()}: the lines above may "
-                "say why; -9 means that the machine had no memory left, or that it took too long to start"
+                f"the engine's process ended before it answered, with exit code {process.wait()} (-9: it was killed, "
+                f"as where memory runs out or the start takes more than {PATIENCE:.0f} s); lines above may say why"
             )
         # Whatever a library prints later must not fill the pipe.
         threading.Thread(target=_pass_on, args=(process.stdout,), daemon=True).start()
@@ -90,7 +90,7 @@ class OwnServerEngine(VLLMServerEngine):
             code = self._processes[0].wait(1.0)
         except subprocess.TimeoutExpired:
             return f"the engine's process does not answer ({type(error).__name__}: {error}), but has not ended"
-        return f"the engine's process ended with exit code {code}; -9 is that of a machine without memory left"
+        return f"the engine's process ended with exit code {code} (-9: it was killed, as where memory runs out)"
 
     def close(self) -> None:
         """End the process."""
