@@ -81,6 +81,7 @@ class Server:
         self.thread.join(10)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("build", [make, adapted], ids=["whole", "adapters"])
 @pytest.mark.parametrize("transport", ["http", "gloo"])
 def test_a_server_that_is_started_anew_gets_the_weights_and_answers_what_was_lost(build, transport):
