@@ -186,6 +186,7 @@ with whole_folder(Path(sys.argv[1])) as partial:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_export_leaves_nothing_that_looks_like_a_model(tokenizer, tmp_path):
     code = DYING.format(path=[os.path.dirname(__file__), *sys.path])
     process = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], timeout=300, check=False)
