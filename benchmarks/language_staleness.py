@@ -43,8 +43,9 @@ from gaitway_agents.models.token_critic import TokenCritic
 from gaitway_language.conversation import Conversation
 from gaitway_language.data import demonstrations
 from gaitway_language.engines.transformers import TransformersEngine
-from gaitway_language.model import build_model, load_model, save_model
+from gaitway_language.model import build_model, load_model
 from gaitway_language.options import LanguageOptions, TinyModel
+from gaitway_language.saving import save_model
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_language.world import TextWorld
 from gaitway_tasks.language.score import score

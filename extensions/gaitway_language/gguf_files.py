@@ -86,6 +86,8 @@ def convert(path: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
 
+    from .saving import save_model
+
     reader, fields = _read(path)
     tokenizer = gguf_tokenizer(path, fields)
     config = _config(path, fields, tied="output.weight" not in {tensor.name for tensor in reader.tensors})
@@ -96,8 +98,7 @@ def convert(path: Path, folder: Path) -> None:
     model.tie_weights()
     stops = tokenizer.eos_token_id
     model.generation_config = GenerationConfig(eos_token_id=stops, pad_token_id=tokenizer.pad_token_id)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    save_model(model, tokenizer, folder)
 
 
 def _in_package(package: str) -> Path:

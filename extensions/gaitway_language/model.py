@@ -1,4 +1,4 @@
-"""Models: known ones from a folder or the hub, small ones built from nothing, their adapters, and back to a folder."""
+"""Models: known ones from a folder or the hub, small ones built from nothing, and their adapters."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
 from gaitway_files.errors import UserError
-from torch import Tensor, nn
+from torch import nn
 
 from .conversation import Conversation
-from .engines.merged import merged
 from .gguf_files import model_folder
 from .options import LanguageOptions, LoraOptions, TinyModel
-
-STATISTICS = ("reward_mean", "reward_std")
-"""Shift and scale of a reward model's scores, in its ``config.json``."""
+from .saving import STATISTICS
 
 
 class ModelError(UserError):
@@ -136,20 +132,6 @@ def add_lora(model: nn.Module, options: LoraOptions, *, seed: int = 0) -> nn.Mod
     if head is not None:
         head.float().requires_grad_(True)
     return adapted
-
-
-def save_model(model: nn.Module, tokenizer: Any, folder: Path) -> None:
-    """Write a plain folder in Hugging Face's form: config, safetensors with adapters merged, tokeniser."""
-    net: Any = merged(model)
-    net.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
-def save_reward_model(model: nn.Module, mean: Tensor, std: Tensor, tokenizer: Any, folder: Path) -> None:
-    """Save a reward model as a sequence classification model; its scores are (head - mean) / std, as in its config."""
-    net: Any = model
-    net.config.update(dict(zip(STATISTICS, (float(mean), float(std)), strict=True)))
-    save_model(model, tokenizer, folder)
 
 
 def read_config(name: str) -> Any:

@@ -18,6 +18,9 @@ from gaitway_files.ranges import (
     one_of,
 )
 
+OWN = "own"
+"""Server that the training starts itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoraOptions(Checked):
@@ -77,7 +80,8 @@ class LanguageOptions(Checked):
     rollout: Annotated[str, one_of("transformers", "vllm", "vllm-server")] = "transformers"
     """Engine that generates answers: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
     server: str = ""
-    """Address of the vLLM server, http://host:port; only for rollout "vllm-server"."""
+    """Address of the vLLM server, http://host:port, for rollout "vllm-server". "own" has the training start a process
+    on this machine for its rollout "transformers" or "vllm", and start another one if it ends. Else empty."""
     transport: Annotated[str, one_of("http", "nccl", "gloo")] = "http"
     """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
     gpu_memory: Annotated[float, Range(lambda share: 0.0 < share < 1.0, "must lie between 0 and 1")] = 0.3
@@ -111,20 +115,24 @@ class LanguageOptions(Checked):
         super().__post_init__()
         if (self.model == "tiny") != (self.tiny is not None):
             raise UserError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
-        if (self.rollout == "vllm-server") != bool(self.server):
-            raise UserError(f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs one, others none")
-        if self.server and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", self.server):
-            raise UserError(f"server {self.server!r}: write http://host:port")
-        if self.transport != "http" and not self.server:
-            raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a 'vllm-server' has one")
-        if self.sleep and self.rollout != "vllm":
+        address = "" if self.server == OWN else self.server
+        if (self.rollout == "vllm-server") != bool(address):
             raise UserError(
-                f"sleep with rollout {self.rollout!r}: only 'vllm' in this process shares the learner's GPU"
+                f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs an address, others none or "
+                f"{OWN!r}"
+            )
+        if address and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", address):
+            raise UserError(f"server {self.server!r}: write http://host:port, or {OWN}")
+        if self.transport != "http" and not self.server:
+            raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a server has one")
+        if self.sleep and (self.rollout != "vllm" or self.server):
+            raise UserError(
+                f"sleep with rollout {self.rollout!r}, server {self.server!r}: only 'vllm' in this process can sleep"
             )
         if self.asynchronous and self.server:
             raise UserError(
-                f"asynchronous with rollout {self.rollout!r}: a server takes no further prompts while it answers; use "
-                "rollout transformers or vllm, or leave it out"
+                f"asynchronous with rollout {self.rollout!r}, server {self.server!r}: a server takes no further "
+                "prompts while it answers; use rollout transformers or vllm without a server, or leave it out"
             )
         if self.tensor_parallel > 1 and self.rollout != "vllm":
             raise UserError(

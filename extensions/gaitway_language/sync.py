@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from gaitway_agents.interfaces import Completion, Engine, Sampling
 from gaitway_files.errors import NotDone, UserError
@@ -21,6 +22,20 @@ PROBE_TOKENS = 16
 """Number of tokens that the engine samples after each prompt of the probe."""
 
 
+STARTS = 3
+"""Processes that an engine may need for one question: what ends all of them is the question."""
+
+Answer = TypeVar("Answer")
+
+
+class EngineLostError(UserError):
+    """The engine's process has ended, and its weights with it."""
+
+
+class EngineWarning(UserWarning):
+    """An engine that was lost, and is replaced."""
+
+
 class EngineOutOfStepError(NotDone):
     """The engine's log-probabilities are not those of the model that learns."""
 
@@ -33,6 +48,10 @@ class VerifiedEngine:
     gap is the mean over these tokens of the absolute difference, the larger of the two; bfloat16 gives about 0.01.
     ``update`` has to be called while the model still has the weights that the engine is given. Calls from several
     threads wait for each other.
+
+    An engine with a method ``renew`` may be lost, as one in a process that is killed. It is then renewed, gets the
+    model's weights, is compared, and is asked again what it did not answer. Draws depend on the question alone, so the
+    answer is the one that was lost.
     """
 
     def __init__(
@@ -44,13 +63,16 @@ class VerifiedEngine:
         limit: float = LIMIT,
         max_tokens: int = PROBE_TOKENS,
         load: Callable[[Iterable[tuple[str, Tensor]]], None] | None = None,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]] | None = None,
     ):
-        """``load`` is for a model to compare with that is not the learner's own: it gets the new weights first."""
+        """``load`` is for a model to compare with that is not the learner's own: it gets the new weights first.
+        ``weights`` are those of the model, for an engine that was lost; None: that ends the training."""
         if not prompts:
             raise UserError("no prompts: the probe needs at least one to compare engine and model on")
         if not limit > 0.0:
             raise UserError(f"limit {limit}: must be positive [nats]")
         self.engine, self.score_with, self.load, self.limit = engine, score_with, load, limit
+        self.weights = weights
         self.prompts = [list(prompt) for prompt in prompts]
         self.asynchronous: bool = getattr(engine, "asynchronous", False)
         """Dialogues go on one by one, through :meth:`converse`."""
@@ -60,7 +82,7 @@ class VerifiedEngine:
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         with self._lock:
-            return self.engine.generate(prompts, sampling)
+            return self._answer(lambda: self.engine.generate(prompts, sampling))
 
     def converse(self, prompts: Sequence[Sequence[int]], sampling: Sampling, replies: Any) -> None:
         with self._lock:
@@ -69,7 +91,7 @@ class VerifiedEngine:
 
     def score(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         with self._lock:
-            return self.engine.score(sequences)
+            return self._answer(lambda: self.engine.score(sequences))
 
     def update(self, parameters: Iterable[tuple[str, Tensor]]) -> Mapping[str, float]:
         """Update the engine and compare; the gap [nats] and what both took [s].
@@ -81,16 +103,50 @@ class VerifiedEngine:
             if self.load is not None:
                 parameters = list(parameters)
                 self.load(parameters)
-            found = self.engine.update(parameters) or {}
-        gap = self.verify()
+            elif isinstance(parameters, Iterator):
+                parameters = list(parameters)  # they may have to be sent again
+            found = self._answer(lambda: self.engine.update(parameters)) or {}
+            gap = self._answer(self._gap)
         return {**found, "sync_gap": gap, "sync_seconds": time.perf_counter() - start}
 
     def verify(self) -> float:
         """The gap of the probe [nats]; :class:`EngineOutOfStepError` where it exceeds the limit."""
         with self._lock:
-            answers = self.engine.generate(self.prompts, self._sampling)
-            sequences = [prompt + answer.tokens for prompt, answer in zip(self.prompts, answers, strict=True)]
-            scored = self.engine.score(sequences)
+            return self._answer(self._gap)
+
+    def _answer(self, question: Callable[[], Answer]) -> Answer:
+        """The answer to a question, asked again where it was lost; :class:`EngineLostError` after ``STARTS`` times."""
+        lost: EngineLostError | None = None
+        for start in range(STARTS + 1):
+            try:
+                if lost is not None:
+                    self._renew()
+                return question()
+            except EngineLostError as error:
+                lost = error
+                if self.weights is None or not hasattr(self.engine, "renew"):
+                    break
+                if start < STARTS:
+                    warnings.warn(
+                        f"{time.strftime('%H:%M:%S')}: {error}. Attempt {start + 1} of {STARTS} to replace it follows: "
+                        "another gets the current weights, and is asked what was not answered",
+                        EngineWarning,
+                        stacklevel=3,
+                    )
+        assert lost is not None
+        raise lost
+
+    def _renew(self) -> None:
+        engine: Any = self.engine
+        assert self.weights is not None
+        engine.renew()
+        engine.update(self.weights())
+        self._gap()
+
+    def _gap(self) -> float:
+        answers = self.engine.generate(self.prompts, self._sampling)
+        sequences = [prompt + answer.tokens for prompt, answer in zip(self.prompts, answers, strict=True)]
+        scored = self.engine.score(sequences)
         expected = self.score_with(sequences)
         sampled = [value for answer in answers for value in answer.log_probs]
         lengths = [len(answer.tokens) for answer in answers]

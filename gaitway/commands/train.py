@@ -136,7 +136,11 @@ def add_options(parser: options.Parser) -> None:
     parser.option(
         "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
     )
-    parser.option("--server URL", "address of the vLLM server, for --rollout vllm-server", within=texts)
+    parser.option(
+        "--server URL|own",
+        "address of the vLLM server, for --rollout vllm-server; own: run the engine in a process of its own",
+        within=texts,
+    )
     parser.switch("--lora", "train low-rank adapters only (language.lora.*)", within=texts)
     parser.option(
         "--reward-model RUN|URL|MODULE:FUNCTION",

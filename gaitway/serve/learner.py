@@ -14,7 +14,7 @@ from gaitway_agents.core.flat import FlatParameters
 from gaitway_agents.core.objective import masked_mean
 from gaitway_agents.core.policy import computing
 from gaitway_files.errors import UserError
-from gaitway_language.model import save_model
+from gaitway_language.saving import save_model
 from torch import Tensor, nn
 
 from .base import Adapters, BaseModel

@@ -78,6 +78,14 @@ def packed_weights(model: Any) -> dict[str, Any]:
     return {name: p for name, p in model.named_parameters() if getattr(p, "quant_state", None) is not None}
 
 
+def unmergeable(model: Any) -> list[str]:
+    """Layers with adapters on weights that are packed otherwise than :func:`packed_weights`, and cannot be merged."""
+    base = _unwrapped(model)
+    packed = {id(weight) for weight in packed_weights(base).values()}
+    weights = {name: getattr(layer.get_base_layer(), "weight", None) for name, layer in _adapted(base).items()}
+    return [n for n, w in weights.items() if w is None or not (w.is_floating_point() or id(w) in packed)]
+
+
 def unpacked(weight: Any) -> Tensor:
     """A weight of :func:`packed_weights` as the tensor that it stands for."""
     from bitsandbytes.functional import dequantize_4bit
@@ -100,7 +108,8 @@ def _adapted(base: Any) -> dict[str, Any]:
 
 
 def _merged(layer: Any, weight: Tensor) -> Tensor:
-    total = weight.float()
+    total: Tensor = weight
     for adapter in layer.active_adapters:
-        total = total + layer.get_delta_weight(adapter).float()
+        # In the memory of what is added: a layer's weights are large.
+        total = layer.get_delta_weight(adapter).float().add_(total)
     return total.to(weight.dtype)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import torch
 from gaitway_agents.interfaces import Engine
+from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import nn
 
-from ..options import LanguageOptions
+from ..options import OWN, LanguageOptions
 from ..sync import LIMIT, PROBE_TOKENS, VerifiedEngine
 from .transformers import TransformersEngine, padded
 
@@ -48,7 +49,7 @@ def make_engine(
         with torch.autocast(live.device.type, torch.bfloat16, enabled=low):
             limit = max(limit, rounding(live, prompts, torch.bfloat16))
     load = None if learning else live.decoder.load
-    return VerifiedEngine(engine, score, prompts, limit=limit, load=load)
+    return VerifiedEngine(engine, score, prompts, limit=limit, load=load, weights=lambda: MergedWeights(model))
 
 
 @torch.inference_mode()
@@ -69,6 +70,10 @@ def rounding(live: TransformersEngine, prompts: Sequence[Sequence[int]], dtype: 
 
 def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> Engine:
     dtype: torch.dtype = getattr(torch, options.dtype)
+    if options.server == OWN:
+        from .own_server import OwnServerEngine
+
+        return OwnServerEngine(model, options, longest=longest)
     if options.rollout == "transformers":
         return TransformersEngine(model, dtype=dtype, batch_size=options.batch_size, asynchronous=options.asynchronous)
     if options.rollout == "vllm":

@@ -14,6 +14,7 @@ import hmac
 import ipaddress
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gaitway_agents.interfaces import Engine, Sampling
@@ -41,6 +42,8 @@ SILENCE = 60.0
 SHARED = Path("/dev/shm")
 TOKEN = "GAITWAY_ENGINE_TOKEN"
 """Environment variable with the secret that server and trainer share."""
+LIFE = "Gaitway-Engine-Life"
+"""Header with the ``life`` of the server that a request is for: one that was started anew has not its weights."""
 
 
 def bearer() -> str | None:
@@ -76,6 +79,7 @@ class EngineServer(ThreadingHTTPServer):
             "engine": type(engine).__name__,
             "vocabulary": vocabulary,
             "dtype": str(dtype).removeprefix("torch."),
+            "life": secrets.token_hex(8),
         }
 
 
@@ -122,8 +126,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _adapters(self) -> Any:
         with self._file() as path:
             factors = dict(tensors_of(path))
-        if not self.server.base:  # said only now, because an answer to half a request may be lost
-            raise UserError("no weights to add adapters to: the server was started anew; resume the training")
         return self._in_turn(lambda: self._take(with_factors(self.server.base, factors)))
 
     def _take(self, weights: Iterable[tuple[str, Tensor]]) -> Any:
@@ -187,11 +189,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, known: bool, action: Callable[[], Any]) -> None:
         """Answer with the action's result; 400 for errors of the client, 500 for errors of the server."""
         page, secret = self.headers["Origin"], self.headers["Authorization"] or ""
+        life = self.headers[LIFE]
         try:
             if page is not None:
                 status, found = 403, {"error": f"a page of {page} asks, and only programs may"}
             elif self.server.bearer and not hmac.compare_digest(secret.encode(), self.server.bearer.encode()):
                 status, found = 401, {"error": f"{TOKEN} must hold the secret that the server was started with"}
+            elif life not in (None, self.server.about["life"]):
+                status, found = 410, {"error": "started anew, without the weights that it had"}
             else:
                 status, found = (200, action()) if known else (404, {"error": f"no such path: {self.path}"})
         except ValueError as error:
@@ -221,6 +226,7 @@ def is_loopback(host: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m gaitway_language.engines.serve", description=__doc__)
     parser.add_argument("--model", required=True, help="folder in Hugging Face's form, or a model of its hub by id")
+    parser.add_argument("--without-weights", action="store_true", help="read the folder's config.json alone")
     parser.add_argument("--engine", choices=("vllm", "transformers"), default="vllm")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--host", default="127.0.0.1")
@@ -234,11 +240,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if bearer() is None and not is_loopback(asked.host):
         parser.error(needed(asked.host))
 
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.initialization import no_init_weights
 
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        model_folder(asked.model), dtype=dtype, use_safetensors=True, trust_remote_code=False
-    )
+    folder, kind = model_folder(asked.model), cast(Any, AutoModelForCausalLM)
+    model: Any
+    if asked.without_weights:
+        with no_init_weights():  # the trainer sends them
+            model = kind.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False), dtype=dtype)
+        model.tie_weights()
+    else:
+        model = kind.from_pretrained(folder, dtype=dtype, use_safetensors=True, trust_remote_code=False)
     engine: Engine
     if asked.engine == "vllm":
         from .vllm import VLLMEngine

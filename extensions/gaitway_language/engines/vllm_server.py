@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -17,9 +18,13 @@ from gaitway_files.adapters import MergedWeights
 from gaitway_files.errors import UserError
 from torch import Tensor, nn
 
+from ..sync import EngineLostError
 from .group import WeightGroup, own_address
-from .serve import bearer
+from .serve import LIFE, bearer
 from .stream import WeightStream
+
+WAIT = 300.0
+"""Longest time that a server may be away during a training [s]."""
 
 
 class VLLMServerEngine:
@@ -31,21 +36,42 @@ class VLLMServerEngine:
     them. "nccl" has the code of "gloo" but for the backend, and has not been run for want of two GPUs.
     """
 
+    _secret: str | None = None
+    """Value of the header ``Authorization``; None: that of the environment."""
+
     def __init__(self, model: nn.Module, address: str, *, transport: str = "http", timeout: float = 1800.0):
         base: Any = model
-        self.address, self.timeout = address.rstrip("/"), timeout
+        self.address, self.timeout, self.transport = address.rstrip("/"), timeout, transport
+        self.vocabulary = int(base.get_input_embeddings().num_embeddings)
+        self._life: str | None = None
+        self._meet()
+        self.update(MergedWeights(model))
+
+    def _meet(self) -> None:
+        """Begin with a server that knows nothing of this trainer."""
+        self._life = None
         about = self._ask("GET", "/about", timeout=10.0)
-        vocabulary = int(base.get_input_embeddings().num_embeddings)
-        if about["vocabulary"] != vocabulary:
+        if about["vocabulary"] != self.vocabulary:
             raise UserError(
                 f"the server {self.address} has a model with {about['vocabulary']} tokens, the one that learns has "
-                f"{vocabulary}: start it with the same --model"
+                f"{self.vocabulary}: start it with the same --model"
             )
+        self._life = about["life"]
         self.dtype: torch.dtype = getattr(torch, about["dtype"])
         self._base: nn.Module | None = None
         """Model with adapters of which the server holds the weights under them."""
-        self._group = None if transport == "http" else self._join(transport)
-        self.update(MergedWeights(model))
+        self._group = None if self.transport == "http" else self._join(self.transport)
+
+    def renew(self) -> None:
+        """Wait for a server at the same address; :class:`EngineLostError` after ``WAIT`` seconds without one."""
+        end = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._meet()
+            except EngineLostError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(1.0)
 
     def _join(self, transport: str) -> WeightGroup:
         url = urlsplit(self.address)
@@ -88,14 +114,26 @@ class VLLMServerEngine:
     def close(self) -> None:
         """Leave the server running: this process did not start it."""
 
+    def _silence(self, error: Exception) -> str:
+        """What a missing answer means, and what to do about it."""
+        return (
+            f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with python -m "
+            "gaitway_language.engines.serve --model ..., or mend language.server"
+        )
+
     def _ask(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
-        """The server's answer; ValueError for what it calls our mistake, RuntimeError for its own."""
+        """The server's answer; ValueError for what it calls our mistake, RuntimeError for its own.
+
+        :class:`EngineLostError` where it is gone, or another one than that which has our weights.
+        """
         url = urlsplit(self.address)
         kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
         connection = kind(url.hostname or "", url.port, timeout=timeout or self.timeout)
         data: bytes | Iterator[Any] | None = None
-        secret = bearer()
+        secret = self._secret or bearer()
         headers = {} if secret is None else {"Authorization": secret}
+        if self._life is not None:
+            headers[LIFE] = self._life
         if isinstance(body, WeightStream):
             data, headers = iter(body), headers | {"Content-Length": str(len(body))}
         elif body is not None:
@@ -105,13 +143,13 @@ class VLLMServerEngine:
             response = connection.getresponse()
             status, found = response.status, json.loads(response.read())
         except (OSError, HTTPException, json.JSONDecodeError) as error:
-            raise UserError(
-                f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with python -m "
-                "gaitway_language.engines.serve --model ..., or mend language.server"
-            ) from error
+            # What takes too long, or answers something else, is there.
+            slow = isinstance(error, TimeoutError) and timeout is None
+            there = slow or isinstance(error, json.JSONDecodeError)
+            raise (UserError if there else EngineLostError)(self._silence(error)) from error
         finally:
             connection.close()
         if status != 200:
-            kind_of = UserError if status == 400 else RuntimeError
+            kind_of = {400: UserError, 410: EngineLostError}.get(status, RuntimeError)
             raise kind_of(f"the server {self.address} says: {found['error']}")
         return found

@@ -10,8 +10,9 @@ from gaitway_agents.language.reward_model import RewardModelConfig
 from gaitway_agents.language.weights import load_trainable_state
 from gaitway_agents.models.reward_model import RewardModel
 from gaitway_files.writing import whole_folder
-from gaitway_language.model import load_model, load_reward_model, save_model, save_reward_model
+from gaitway_language.model import load_model, load_reward_model
 from gaitway_language.options import LanguageOptions
+from gaitway_language.saving import save_model, save_reward_model
 from gaitway_language.tokenizer import build_tokenizer, load_tokenizer
 from gaitway_tasks.language.spec import LanguageTask
 

@@ -72,7 +72,11 @@ def test_vllm_gets_room_for_what_the_run_needs_and_not_for_what_the_model_can(mo
         ({"rollout": "vllm", "tensor_parallel": 0}, "tensor_parallel 0"),
         ({"asynchronous": True, "rollout": "vllm-server", "server": "http://there:8000"}, "asynchronous with rollout"),
         ({"transport": "pigeon"}, "transport 'pigeon': use one of 'http', 'nccl', 'gloo'"),
-        ({"transport": "nccl"}, "only a 'vllm-server' has one"),
+        ({"transport": "nccl"}, "only a server has one"),
+        ({"rollout": "vllm-server", "server": "own"}, "'vllm-server' needs an address, others none or 'own'"),
+        ({"server": "http://there:8000"}, "'vllm-server' needs an address, others none or 'own'"),
+        ({"rollout": "vllm", "server": "own", "sleep": True}, "only 'vllm' in this process can sleep"),
+        ({"server": "own", "asynchronous": True}, "use rollout transformers or vllm without a server"),
     ],
 )
 def test_options_that_their_engine_has_not(wrong, message):

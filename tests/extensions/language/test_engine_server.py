@@ -130,20 +130,6 @@ def test_adapters_of_another_kind_travel_merged(served, monkeypatch):
     assert [path for path, _ in sent] == ["/update"]
 
 
-def test_a_server_that_was_started_anew_takes_no_adapters(served):
-    model = adapted(target_modules=["q_proj"])
-    one = VLLMServerEngine(model, served[0])
-    again = EngineServer(TransformersEngine(make(1)), ("127.0.0.1", 0), vocabulary=37, dtype=torch.float32)
-    thread = threading.Thread(target=again.serve_forever, daemon=True)
-    thread.start()
-    one.address = f"http://127.0.0.1:{again.server_port}"
-    with pytest.raises(ValueError, match=r"no weights to add adapters to: .*resume the training"):
-        one.update(MergedWeights(model))
-    again.shutdown()
-    again.server_close()
-    thread.join(10)
-
-
 def test_an_engine_that_does_not_follow_is_found_across_the_wire(served):
     address, engine = served
     options = LanguageOptions(model="tiny", tiny=TinyModel(), rollout="vllm-server", server=address, transport="gloo")
@@ -244,7 +230,9 @@ def test_the_command_serves_a_folder(tmp_path):
         try:
             address = process.stdout.readline().split()[-1]
             with urllib.request.urlopen(f"{address}/about", timeout=30) as answer:
-                assert json.load(answer) == {"engine": "TransformersEngine", "vocabulary": 37, "dtype": "float32"}
+                about = json.load(answer)
+                assert about.pop("life")
+                assert about == {"engine": "TransformersEngine", "vocabulary": 37, "dtype": "float32"}
             one = VLLMServerEngine(model, address)
             assert one.generate(PROMPTS, SAMPLING) == TransformersEngine(model).generate(PROMPTS, SAMPLING)
         finally:

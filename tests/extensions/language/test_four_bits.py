@@ -14,8 +14,9 @@ from gaitway_agents.language.weights import load_trainable_state, trainable_stat
 from gaitway_files.adapters import MergedWeights
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.memory import estimate_memory
-from gaitway_language.model import ModelError, build_model, load_model, save_model
+from gaitway_language.model import ModelError, build_model, load_model
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_language.saving import save_model
 from gaitway_language.tokenizer import build_tokenizer
 from tiny_models import Copies
 

@@ -16,8 +16,9 @@ from gaitway_language.memory import (
     estimate_host_memory,
     estimate_memory,
 )
-from gaitway_language.model import ModelError, add_lora, build_model, save_model
+from gaitway_language.model import ModelError, add_lora, build_model
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_language.saving import save_model
 from gaitway_language.tokenizer import build_tokenizer
 
 SIZES = TinyModel(hidden_size=128, layers=4, heads=4, intermediate_size=384, max_positions=64)

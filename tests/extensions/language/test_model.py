@@ -6,17 +6,9 @@ import shutil
 
 import pytest
 import torch
-from gaitway_language.model import (
-    ModelError,
-    add_lora,
-    build_model,
-    load_model,
-    load_reward_model,
-    save_model,
-    save_reward_model,
-    stop_tokens,
-)
+from gaitway_language.model import ModelError, add_lora, build_model, load_model, load_reward_model, stop_tokens
 from gaitway_language.options import LanguageOptions, LoraOptions, TinyModel
+from gaitway_language.saving import save_model, save_reward_model
 from gaitway_language.tokenizer import build_tokenizer
 
 SIZES = TinyModel(hidden_size=32, layers=2, heads=4, intermediate_size=48, max_positions=64)

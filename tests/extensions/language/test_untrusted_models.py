@@ -8,8 +8,9 @@ import pytest
 import torch
 from gaitway_language.engines import serve
 from gaitway_language.memory import _outline
-from gaitway_language.model import ModelError, build_model, load_model, load_reward_model, save_model
+from gaitway_language.model import ModelError, build_model, load_model, load_reward_model
 from gaitway_language.options import LanguageOptions, TinyModel
+from gaitway_language.saving import save_model
 from gaitway_language.tokenizer import TokenizerError, build_tokenizer, load_tokenizer
 
 pytestmark = pytest.mark.hostile("untrusted files")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from gaitway_language.model import save_model
+from gaitway_language.saving import save_model
 from served_model import Wire, tiny_base
 
 from gaitway.cli import main

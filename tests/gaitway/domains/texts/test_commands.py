@@ -252,8 +252,9 @@ def test_every_answer_of_a_conversation_is_learnt_unless_told_otherwise(setting,
 
 def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_path):
     """A model of several such tokens, as its generation config has them: in training and as it talks."""
-    from gaitway_language.model import build_model, load_model, save_model
+    from gaitway_language.model import build_model, load_model
     from gaitway_language.options import LanguageOptions, TinyModel
+    from gaitway_language.saving import save_model
     from gaitway_language.tokenizer import build_tokenizer
     from transformers import GenerationConfig
 
@@ -282,8 +283,9 @@ def test_every_token_that_ends_an_answer_does_so_wherever_the_model_answers(tmp_
 
 
 def test_chat_sets_the_variables_of_the_template_that_training_set(tmp_path, capsys):
-    from gaitway_language.model import build_model, save_model
+    from gaitway_language.model import build_model
     from gaitway_language.options import TinyModel
+    from gaitway_language.saving import save_model
     from gaitway_language.tokenizer import build_tokenizer
 
     from gaitway.domains.texts.talk import Talk

@@ -73,8 +73,9 @@ def test_mistakes_in_a_file(rows, agent, told, tmp_path, capsys):
 
 
 def test_dialogues_that_a_model_of_a_folder_could_not_see_are_refused(tmp_path, capsys):
-    from gaitway_language.model import build_model, save_model
+    from gaitway_language.model import build_model
     from gaitway_language.options import TinyModel
+    from gaitway_language.saving import save_model
     from gaitway_language.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer(["one two"])
@@ -87,8 +88,9 @@ def test_dialogues_that_a_model_of_a_folder_could_not_see_are_refused(tmp_path, 
 
 
 def test_given_answers_need_no_room_but_their_own(tmp_path, capsys):
-    from gaitway_language.model import build_model, save_model
+    from gaitway_language.model import build_model
     from gaitway_language.options import TinyModel
+    from gaitway_language.saving import save_model
     from gaitway_language.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer(["what is 1 + 1 ? 2"])
@@ -200,8 +202,9 @@ def test_a_curriculum_needs_levels_and_right_answers(argv, told, tmp_path, capsy
 @pytest.mark.parametrize("student", ["tiny", "folder"])
 def test_a_teacher_that_is_too_large_is_refused_before_it_is_loaded(student, tmp_path, monkeypatch, capsys):
     """The estimate reads the teacher's configuration: there are no weights to load."""
-    from gaitway_language.model import build_model, save_model
+    from gaitway_language.model import build_model
     from gaitway_language.options import TinyModel
+    from gaitway_language.saving import save_model
     from gaitway_language.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer(["one two"])

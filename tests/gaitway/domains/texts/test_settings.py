@@ -3,8 +3,9 @@
 import pytest
 import torch
 from gaitway_agents.registry import TEXTS
-from gaitway_language.model import build_model, save_model
+from gaitway_language.model import build_model
 from gaitway_language.options import TinyModel
+from gaitway_language.saving import save_model
 from gaitway_language.tokenizer import build_tokenizer
 from gaitway_tasks.language.rows import RowError
 
