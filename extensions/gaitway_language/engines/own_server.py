@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from .serve import TOKEN
 from .vllm_server import VLLMServerEngine
 
 SERVER = (sys.executable, "-m", "gaitway_language.engines.serve")
+TORCHRUN = re.compile(r"((LOCAL_|GROUP_)?RANK|(LOCAL_|GROUP_)?WORLD_SIZE|MASTER_(ADDR|PORT)|(ROLE|TORCHELASTIC)_\w+)")
+"""Variables by which processes of torchrun know each other, which an engine is none of."""
 PATIENCE = 900.0
 """Longest time that a server may take to start [s]: vLLM compiles for minutes."""
 
@@ -33,6 +36,7 @@ class OwnServerEngine(VLLMServerEngine):
     """
 
     def __init__(self, model: nn.Module, options: Any, *, longest: int | None = None):
+        self._device = next(model.parameters()).device
         self._token = secrets.token_hex(32)
         self._secret = f"Bearer {self._token}"
         self._folder = tempfile.TemporaryDirectory(prefix="gaitway-engine-")
@@ -52,7 +56,7 @@ class OwnServerEngine(VLLMServerEngine):
 
     def _start(self) -> str:
         """The address of a new server; :class:`EngineLostError` where it ends before it answers."""
-        environment = os.environ | {TOKEN: self._token}
+        environment = _environment(self._device) | {TOKEN: self._token}
         environment["OMP_NUM_THREADS"] = str(torch.get_num_threads())
         process = subprocess.Popen(
             ending_with_us(self._command),
@@ -95,6 +99,15 @@ class OwnServerEngine(VLLMServerEngine):
     def close(self) -> None:
         """End the process."""
         self._end()
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    """Variables of a process beside one on ``device``: with its GPU, if torchrun gave it one, and alone otherwise."""
+    found = {name: value for name, value in os.environ.items() if not TORCHRUN.fullmatch(name)}
+    if device.index is not None:
+        visible = found.get("CUDA_VISIBLE_DEVICES", "")
+        found["CUDA_VISIBLE_DEVICES"] = visible.split(",")[device.index] if visible else str(device.index)
+    return found
 
 
 def _pass_on(lines: Any) -> None:

@@ -133,10 +133,10 @@ class Texts(Domain):
                 f"{asked} with language.staleness={options.staleness}: a process that samples ahead belongs to one "
                 f"that learns alone; use language.staleness=0, or {remedy}"
             )
-        if options.rollout != "transformers":
+        if options.rollout == "vllm-server" or (options.rollout == "vllm" and not options.server):
             raise ConfigError(
-                f"{asked} with --rollout {options.rollout}: each process has an engine of its own; use --rollout "
-                f"transformers, or {remedy}"
+                f"{asked} with --rollout {options.rollout}: each process needs its own engine: use --rollout vllm "
+                f"--server own, --rollout transformers, or {remedy}"
             )
 
     def prepare(self, config: TrainConfig) -> None:
@@ -178,6 +178,7 @@ def _check_in_parts(config: TrainConfig) -> None:
         "--lora": options.lora is not None,
         "agent.reference_interval": getattr(agent, "reference_interval", None) is not None,
         "language.staleness": bool(options.staleness),
+        f"--server {options.server}": bool(options.server),
     }
     for name in (name for name, found in refused.items() if found):
         raise ConfigError(

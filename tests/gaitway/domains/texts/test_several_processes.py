@@ -56,6 +56,17 @@ def test_stopped_and_continued_by_two_processes_is_bit_identical(tmp_path, store
 
 
 @pytest.mark.slow
+def test_each_process_may_have_an_engine_in_a_process_of_its_own(tmp_path):
+    """The same answers as of engines in the processes."""
+    found = []
+    for engine in ([], ["--server", "own"]):
+        run(*GRPO, "total_steps=64", *engine, "--cpus", 2, "--out", tmp_path / f"run{len(found)}")
+        found.append(read_rows(tmp_path / f"run{len(found)}" / "metrics.jsonl"))
+    for name in ("rollout/reward", "learn/grad_norm"):
+        assert [row[name] for row in found[0]] == [row[name] for row in found[1]]
+
+
+@pytest.mark.slow
 def test_examples_are_read_once_by_two_processes(tmp_path):
     settings = [*MODEL, *FLOAT, *PROBLEMS, "device=cpu", "agent.batch_size=16", "agent.optimizer.store=sharded"]
     run("train", "arithmetic", "--agent", "sft", *settings, "total_steps=640", "--cpus", 2, "--out", tmp_path / "sft")
@@ -72,7 +83,9 @@ def test_examples_are_read_once_by_two_processes(tmp_path):
         (["agent.optimizer.store=split"], "'flat', 'sharded', 'fsdp'"),
         (["agent.optimizer.store=sharded", "agent.optimizer.workers=2"], "workers 2"),
         (["--cpus", "2", "language.staleness=1"], "language.staleness=1"),
-        (["--cpus", "2", "--rollout", "vllm"], "--rollout vllm"),
+        (["agent.optimizer.store=fsdp", "--server", "own"], "'fsdp' with --server own"),
+        (["--cpus", "2", "--rollout", "vllm"], "--rollout vllm --server own"),
+        (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://here:1"], "--rollout vllm-server"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(tmp_path, capsys, argv, message):
