@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
 import torch
 from gaitway_files.adapters import MergedWeights, packed_weights, unmergeable
 from gaitway_files.errors import UserError
+from gaitway_files.writing import write_file, write_text
 from torch import Tensor, nn
 
 from .engines.stream import content, head, shapes
@@ -123,7 +125,7 @@ def _write(weights: SavedWeights, folder: Path, file_bytes: int) -> None:
         # The larger a number, the earlier it comes, so that each begins at a multiple of its size.
         names = sorted(names, key=lambda name: -layout[name].dtype.itemsize)
         beginning, found = head({name: layout[name] for name in names}, format="pt")
-        folder.joinpath(file_name).write_bytes(beginning)
+        write_file(folder / file_name, methodcaller("write", beginning))
         places |= found
     for name, tensor in weights:
         with open(folder / split.tensor_to_filename[name], "r+b") as file:
@@ -136,4 +138,4 @@ def _write(weights: SavedWeights, folder: Path, file_bytes: int) -> None:
             "metadata": {"total_parameters": count, **split.metadata},
             "weight_map": split.tensor_to_filename,
         }
-        folder.joinpath(INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", "utf-8")
+        write_text(folder / INDEX, json.dumps(index, indent=2, sort_keys=True) + "\n")
