@@ -36,17 +36,12 @@ def run_matrix(jobs: Sequence[Job], workers: int, place: Place | None = None) ->
     waiting = [job for job in jobs if not job.is_finished()]
     if len(waiting) < len(jobs):
         print(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are finished already", flush=True)
-    failed: list[Job] = []
+
+    def describe(job: Job) -> str:
+        return f"{result(job)}  [{sum(other.is_finished() for other in jobs)} of {len(jobs)}]"
+
     with stop_requests() as stop, Crew(workers, place) as crew:
-        crew.waiting.extend(waiting)
-        while len(crew) and stop.signal is None:
-            for job, code in crew.turn():
-                if code:
-                    failed.append(job)
-                    print(f"{job}: failed, exit code {code}; see {job.log}", flush=True)
-                else:
-                    done = sum(other.is_finished() for other in jobs)
-                    print(f"{job}: {result(job)}  [{done} of {len(jobs)}]", flush=True)
+        failed = crew.work(waiting, stop, describe)
     return _verdict(jobs, failed, stop)
 
 
