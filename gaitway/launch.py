@@ -106,12 +106,15 @@ def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: 
 
 
 def _check_device(nodes: Nodes, config: TrainConfig) -> None:
+    from .domains.table import worlds_of
+
     has_gpu = config.domain.learns_on_gpu(config.world)
     if nodes.gpus is None:
         if has_gpu and config.device != "cpu":
             raise UserError(f"{nodes.option}: {config.world} learns on a GPU where there is one; add device=cpu")
     elif not has_gpu:
-        raise UserError(f"{nodes.option}: {config.world} simulates on the CPU; use --cpus N, or a world with a GPU")
+        able = [f"--world {world}" for world in worlds_of(config.task) if config.domain.learns_on_gpu(world)]
+        raise UserError(f"{nodes.option}: {config.world} simulates on the CPU; use {' or '.join(['--cpus N', *able])}")
     elif config.device != "auto":
         raise UserError(f"{nodes.option} with device={config.device}: each process has a GPU of its own; leave it out")
 

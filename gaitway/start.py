@@ -131,7 +131,7 @@ def check_together(config: TrainConfig, asked: str) -> None:
     """Raise where several processes, which the option ``asked`` is for, cannot learn as one."""
     config.domain.check_together(config, asked, f"leave {asked.split()[0]} out")
     if config.processes > 1:
-        raise UserError(f"{asked} with processes={config.processes}: torchrun starts the processes; leave it out")
+        raise UserError(f"{asked} with processes={config.processes}: both say how many; leave processes out")
 
 
 def told(order: Order) -> str:

@@ -43,14 +43,18 @@ def nodes(*options: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([BLIND, "--gpus", "2"], "--gpus 2: mujoco simulates on the CPU; use --cpus N"),
+        ([BLIND, "--gpus", "2"], "--gpus 2: mujoco simulates on the CPU; use --cpus N .*--world isaaclab"),
+        (["cartpole", "--gpus", "2"], "--gpus 2: gymnasium simulates on the CPU; use --cpus N$"),
         ([BLIND, "--gpus", "two"], "--gpus"),
-        ([BLIND, "--cpus", "2", "processes=2"], "--cpus 2 with processes=2"),
+        ([BLIND, "--cpus", "2", "processes=2"], "--cpus 2 with processes=2: .*leave processes out"),
         ([BLIND, "--cpus", "2", "--distributed"], "--cpus with --distributed"),
         ([BLIND, "--cpus", "2", "--gpus", "2"], "--cpus with --gpus"),
         ([BLIND, "--cpus", "2", "--seeds", "3"], "--seeds with --cpus"),
         ([BLIND, "--cpus", "2", "num_env=3"], "did you mean 'num_envs'?"),
-        ([BLIND, "--cpus", "2", "agent.decoupled=true"], "agent.decoupled is for a single process"),
+        (
+            [BLIND, "--cpus", "2", "agent.decoupled=true"],
+            r"agent\.decoupled .*leave --cpus out, or .*ppo without it",
+        ),
         (["cartpole", "--cpus", "2", "--agent", "dqn"], "'dqn' learns in one process; leave --cpus out"),
         (["arithmetic", "--cpus", "2"], "learnt in one process; leave --cpus out"),
         ([BLIND, *nodes()], "--nodes 3 needs --endpoint HOST:PORT"),
