@@ -63,6 +63,8 @@ def nodes(*options: str) -> list[str]:
         ([BLIND, *nodes("--endpoint", "node0:29500", "--node-rank", "3")], "--node-rank 3: .* from 0 to 2"),
         ([BLIND, "--nodes", "2"], "--nodes is for several processes: add --gpus N or --cpus N"),
         ([BLIND, "--dry-run"], "--dry-run is for several processes"),
+        ([BLIND, "--cpus", "2", "--endpoint", "node0:29500"], "--endpoint node0:29500 is .*add --nodes N"),
+        ([BLIND, "--cpus", "2", "--node-rank", "0"], "--node-rank 0 is .*add --nodes N"),
     ],
 )
 def test_what_cannot_work_is_refused_before_a_process_starts(arguments, said, capsys, monkeypatch):
