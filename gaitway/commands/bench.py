@@ -69,6 +69,8 @@ def _check(tasks: list[str], agents: list[str], settings: list[str]) -> list[Tra
     """All configurations; refuses the whole matrix if one cannot run, before any time is spent on the others."""
     from ..train_config import resolve
 
+    if given := [word for word in settings if word.partition("=")[0].strip() == "seed"]:
+        raise ConfigError(f"{given[0]}: every run would have this seed; leave it out, and say how many by --seeds N")
     objections, configs = [], []
     for task in tasks:
         for agent in agents:
