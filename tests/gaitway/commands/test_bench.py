@@ -59,6 +59,12 @@ def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_
     assert not (tmp_path / "b").exists()
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, capsys):
+    (tmp_path / "b").write_text("")
+    assert main(["bench", "cartpole", "--out", str(tmp_path / "b")]) == 2
+    assert "b: a file is in the way; choose another folder with --out" in capsys.readouterr().err
+
+
 def pretend(programs):
     """Runs that are shell scripts: ``programs[seed]`` are what its process does each time that it is started."""
 
