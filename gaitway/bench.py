@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .compare.measures import error_name, fallen
 from .compare.series import read_evaluations
+from .config.overrides import changes
+from .config.tree import to_tree
 from .errors import RunError
 from .jobs import Crew, Job, Place
-from .runs.folder import family
+from .runs.folder import RunFolder, family, is_run
+from .start import RESUMABLE
+from .train_config import merge
 from .training.interrupt import StopRequest, stop_requests
 
 
@@ -25,6 +29,20 @@ def matrix(
         for task in tasks
         for agent in agents
     ]
+
+
+def check_begun(jobs: Iterable[Job]) -> None:
+    """Raise :class:`RunError` for a run that was begun with another value of a setting of its job."""
+    for job in jobs:
+        if not is_run(job.folder):
+            continue
+        stored = RunFolder.open(job.folder).config()
+        for key, (had, asked) in changes(to_tree(stored), to_tree(merge(stored, None, job.settings))).items():
+            if key not in RESUMABLE or key == "total_steps":
+                raise RunError(
+                    f"{job.folder} was begun with {key}={had}, not {asked}: repeat its command to continue it, or "
+                    "choose another --out"
+                )
 
 
 def run_matrix(jobs: Sequence[Job], workers: int, place: Place | None = None) -> int:

@@ -43,7 +43,7 @@ def add_options(parser: options.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..bench import matrix, run_matrix
+    from ..bench import check_begun, matrix, run_matrix
     from ..runs.files import make_folder
 
     tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         for job in jobs:
             print(shlex.join(["gaitway", *job.command()]))
         return 0
+    check_begun(jobs)
     make_folder(args.out)
     with common.place_of(args.ray, args.out, configs) as place:
         return run_matrix(jobs, args.jobs or common.room_of(place), place)

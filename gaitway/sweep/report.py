@@ -25,7 +25,7 @@ LUCK = (
 )
 FEW_FOR_IMPORTANCE = 20
 """Completed trials below which importance is mostly noise."""
-LETTERS = 92
+LETTERS = 80
 """Most of a line of a command."""
 STATES = {
     TrialState.COMPLETE: "done",
