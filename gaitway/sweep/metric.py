@@ -59,8 +59,8 @@ def metric_of(name: str | None, *, minimize: bool, config: TrainConfig, keys: Se
         raise ConfigError(f"--metric {name}: until={config.until}, so no policy is examined; set until=good")
     if (name == FALLS or name.startswith(ERROR)) and config.simulator is None:
         raise ConfigError(f"--metric {name}: {config.task.name} is no robot's task; use {EVALUATION} or return")
-    if name.startswith(ERROR) and name.removeprefix(ERROR) not in (known := _measures(config)):
-        raise UnknownNameError("--metric", name, [*(f"{ERROR}{measure}" for measure in known), FALLS, EVALUATION])
+    if name.startswith(ERROR) and name.removeprefix(ERROR) not in (measures := _measures(config)):
+        raise UnknownNameError("--metric", name, [*(f"{ERROR}{measure}" for measure in measures), FALLS, EVALUATION])
     measured = measured_by("return" if name in (EVALUATION, EVALUATION_MAX) else name)
     for kind, beginnings in measured.items():
         for key in keys:
