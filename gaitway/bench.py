@@ -20,11 +20,19 @@ from .training.interrupt import StopRequest, stop_requests
 
 
 def matrix(
-    tasks: Sequence[str], agents: Sequence[str], seeds: Sequence[int], out: Path, settings: Sequence[str]
+    tasks: Sequence[str],
+    agents: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    settings: Sequence[str],
+    options: Sequence[str] = (),
 ) -> list[Job]:
-    """Every task with every agent and seed; run folders are ``out/<task>-<agent>/seed<k>``."""
+    """Every task with every agent and seed; run folders are ``out/<task>-<agent>/seed<k>``.
+
+    ``options`` are further ones of ``gaitway train``.
+    """
     return [
-        Job(task, agent, seed, out / family(task, agent) / f"seed{seed}", tuple(settings))
+        Job(task, agent, seed, out / family(task, agent) / f"seed{seed}", tuple(settings), tuple(options))
         for seed in seeds
         for task in tasks
         for agent in agents

@@ -116,6 +116,14 @@ def _admitted(order: Order) -> tuple[Any, str, str, Path | None]:
     return task, agent, world, order.out or (runs.newest_run(task.name, agent) if order.resume else None)
 
 
+def admit_world(world: str | None) -> None:
+    """Raise for a world that there is not, or whose packages are missing; None is the task's usual one."""
+    if world is not None:
+        if world not in WORLDS:
+            raise UnknownNameError("world", world, WORLDS)
+        require(f"training in {world}", WORLDS[world])
+
+
 def planned(order: Order) -> TrainConfig:
     """The configuration that :func:`begin` will train with, as far as it is known before anything starts."""
     *_, world, path = _admitted(order)

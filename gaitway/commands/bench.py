@@ -35,6 +35,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("tasks", "tasks to train, separated by commas")
     parser.option("settings key=value", "settings for every run", nargs="*")
     parser.option("--agent", "agents to train, separated by commas (default ppo)", default="ppo")
+    parser.option("--world", "simulator to train in (default: each task's usual one)")
     parser.option("--seeds N", "seeds 0 to N-1 (default 3)", options.count, default=3)
     parser.option("--jobs N", "runs at the same time (default 1; with --ray one for each CPU)", options.count)
     common.add_ray(parser)
@@ -47,8 +48,9 @@ def run(args: argparse.Namespace) -> int:
     from ..runs.files import make_folder
 
     tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
-    configs = _check(tasks, agents, args.settings)
-    jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings)
+    configs = _check(tasks, agents, args.world, args.settings)
+    options = ["--world", args.world] if args.world else []
+    jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings, options)
     if args.dry_run:
         for job in jobs:
             print(shlex.join(["gaitway", *job.command()]))
@@ -68,17 +70,19 @@ def _names(text: str, what: str) -> list[str]:
     return names
 
 
-def _check(tasks: list[str], agents: list[str], settings: list[str]) -> list[TrainConfig]:
+def _check(tasks: list[str], agents: list[str], world: str | None, settings: list[str]) -> list[TrainConfig]:
     """All configurations; refuses the whole matrix if one cannot run, before any time is spent on the others."""
+    from ..start import admit_world
     from ..train_config import resolve
 
     if given := [word for word in settings if word.partition("=")[0].strip() == "seed"]:
         raise ConfigError(f"{given[0]}: every run would have this seed; leave it out, and say how many by --seeds N")
+    admit_world(world)
     objections, configs = [], []
     for task in tasks:
         for agent in agents:
             try:
-                config = resolve(task, agent=agent, overrides=settings)
+                config = resolve(task, agent=agent, world=world, overrides=settings)
                 configs.append(config.domain.preflight(config))
             except (ValueError, NotDone) as error:
                 objections.append(f"{task} with {agent}: {error}")

@@ -51,6 +51,8 @@ def test_a_dry_run_prints_one_command_for_each_combination(tmp_path, capsys):
         ([","], "name at least one"),
         (["cartpole", "--agent", "sac"], "cartpole with sac: agent 'sac' cannot act in Discrete(2): use one of ppo"),
         (["cartpole,pendulum", "--agent", "dqn,q-learning"], "pendulum with q-learning"),
+        (["cartpole", "--world", "isaac"], "unknown world 'isaac': did you mean 'isaaclab'?"),
+        (["cartpole", "--world", "mujoco"], "cartpole is a task of gymnasium"),
         (["cartpole", "seed=3"], "seed=3: every run would have this seed; leave it out, and say how many by --seeds"),
         (["cartpole", "agent.gama=0.9"], "did you mean 'agent.gamma'?"),
     ],

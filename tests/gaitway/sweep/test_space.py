@@ -127,6 +127,7 @@ ROBOT = "velocity-flat-go2-blind"
         (["cartpol", "--space", "agent.gamma=0.9..1"], "did you mean 'cartpole'?"),
         (["cartpole", "--metric", "retrun", "--space", "agent.gamma=0.9..1"], "did you mean 'return'?"),
         (["cartpole", "--metric", "falls", "--space", "agent.gamma=0.9..1"], "no robot's task; use evaluation"),
+        ([ROBOT, "--world", "isaac", "--space", "agent.gamma=0.9..1"], "did you mean 'isaaclab'?"),
         ([ROBOT, "evaluation_episodes=1", "--metric", "error/lin", "--space", "agent.gamma=0.9..1"], "error/linear'?"),
         (["cartpole", "--metric", "examination", "--space", "agent.gamma=0.9..1"], "set until=good"),
         (
@@ -158,6 +159,7 @@ def test_a_missing_optuna_is_named_with_its_extra(monkeypatch, capsys):
 def test_trials_side_by_side_share_the_cores_unless_their_threads_are_set():
     given = {"agent": None, "preset": None, "config_file": None, "metric": None, "minimize": False, "seed": 0}
     for settings, threads in (([], ("num_threads=1",)), (["num_threads=2"], ())):
-        plan, _ = make_plan(ROBOT, ["agent.gamma=0.9..1"], settings, **given, prune="none", threads=1)
+        plan, _ = make_plan(ROBOT, ["agent.gamma=0.9..1"], settings, **given, world="mujoco", prune="none", threads=1)
         job = plan.job(plan.begun, Path("x"))
+        assert "--agent ppo --seed 0 --world mujoco --out" in " ".join(job.command())
         assert plan.threads == threads and job.settings == (*settings, *threads, "agent.gamma=0.98")
