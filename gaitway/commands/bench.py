@@ -72,6 +72,7 @@ def _names(text: str, what: str) -> list[str]:
 
 def _check(tasks: list[str], agents: list[str], world: str | None, settings: list[str]) -> list[TrainConfig]:
     """All configurations; refuses the whole matrix if one cannot run, before any time is spent on the others."""
+    from ..config.tree import to_tree
     from ..start import admit_world
     from ..train_config import resolve
 
@@ -83,6 +84,7 @@ def _check(tasks: list[str], agents: list[str], world: str | None, settings: lis
         for agent in agents:
             try:
                 config = resolve(task, agent=agent, world=world, overrides=settings)
+                to_tree(config)  # refuses functions that no config.yaml can name
                 configs.append(config.domain.preflight(config))
             except (ValueError, NotDone) as error:
                 objections.append(f"{task} with {agent}: {error}")
