@@ -30,15 +30,9 @@ def check(distributed: bool) -> None:
     """Raise unless the processes are what ``--distributed`` says: several of torchrun's, or this one alone."""
     size = int(os.environ.get("WORLD_SIZE", 1))
     if distributed and "RANK" not in os.environ:
-        raise UserError(
-            f"--distributed: no torchrun has started this process; use --gpus N or --cpus N instead, or run {TORCHRUN}"
-        )
+        raise UserError(f"--distributed is for processes that torchrun starts: {TORCHRUN}")
     if not distributed and size > 1:
-        raise UserError(
-            f"WORLD_SIZE={size}: as many processes were started, and each would train the same run alone; let gaitway "
-            "train start them, by --gpus N or --cpus N without WORLD_SIZE in the environment, or add --distributed, "
-            f"as in {TORCHRUN}"
-        )
+        raise UserError(f"{size} processes would train the same run, each alone: add --distributed ({TORCHRUN})")
 
 
 @contextmanager
