@@ -4,27 +4,53 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .compare.measures import error_name, fallen
 from .compare.series import read_evaluations
+from .config.overrides import changes
+from .config.tree import to_tree
 from .errors import RunError
 from .jobs import Crew, Job, Place
-from .runs.folder import family
+from .runs.folder import RunFolder, family, is_run
+from .start import RESUMABLE
+from .train_config import merge
 from .training.interrupt import StopRequest, stop_requests
 
 
 def matrix(
-    tasks: Sequence[str], agents: Sequence[str], seeds: Sequence[int], out: Path, settings: Sequence[str]
+    tasks: Sequence[str],
+    agents: Sequence[str],
+    seeds: Sequence[int],
+    out: Path,
+    settings: Sequence[str],
+    options: Sequence[str] = (),
 ) -> list[Job]:
-    """Every task with every agent and seed; run folders are ``out/<task>-<agent>/seed<k>``."""
+    """Every task with every agent and seed; run folders are ``out/<task>-<agent>/seed<k>``.
+
+    ``options`` are further ones of ``gaitway train``.
+    """
     return [
-        Job(task, agent, seed, out / family(task, agent) / f"seed{seed}", tuple(settings))
+        Job(task, agent, seed, out / family(task, agent) / f"seed{seed}", tuple(settings), tuple(options))
         for seed in seeds
         for task in tasks
         for agent in agents
     ]
+
+
+def check_begun(jobs: Iterable[Job]) -> None:
+    """Raise :class:`RunError` for a run that was begun with another value of a setting of its job."""
+    for job in jobs:
+        if not is_run(job.folder):
+            continue
+        stored = RunFolder.open(job.folder).config()
+        for key, (had, asked) in changes(to_tree(stored), to_tree(merge(stored, None, job.settings))).items():
+            if key not in RESUMABLE or key == "total_steps":
+                raise RunError(
+                    f"{job.folder} was begun with {key}={had}, not {asked}: repeat its command to continue it, or "
+                    "choose another --out"
+                )
 
 
 def run_matrix(jobs: Sequence[Job], workers: int, place: Place | None = None) -> int:
@@ -36,17 +62,12 @@ def run_matrix(jobs: Sequence[Job], workers: int, place: Place | None = None) ->
     waiting = [job for job in jobs if not job.is_finished()]
     if len(waiting) < len(jobs):
         print(f"{len(jobs) - len(waiting)} of {len(jobs)} runs are finished already", flush=True)
-    failed: list[Job] = []
+
+    def describe(job: Job) -> str:
+        return f"{result(job)}  [{sum(other.is_finished() for other in jobs)} of {len(jobs)}]"
+
     with stop_requests() as stop, Crew(workers, place) as crew:
-        crew.waiting.extend(waiting)
-        while len(crew) and stop.signal is None:
-            for job, code in crew.turn():
-                if code:
-                    failed.append(job)
-                    print(f"{job}: failed, exit code {code}; see {job.log}", flush=True)
-                else:
-                    done = sum(other.is_finished() for other in jobs)
-                    print(f"{job}: {result(job)}  [{done} of {len(jobs)}]", flush=True)
+        failed = crew.work(waiting, stop, describe)
     return _verdict(jobs, failed, stop)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from gaitway_files.writing import open_to_append
 
 from .runs.folder import RECORD
 from .runs.lock import is_held
-from .training.interrupt import STOPS
+from .training.interrupt import STOPS, StopRequest
 
 ATTEMPTS = 3
 """Most starts of a run: one whose process was killed is continued, and killed at its last start it counts as failed."""
@@ -172,6 +173,21 @@ class Crew:
             else:
                 ended.append((job, code))
         return ended
+
+    def work(self, jobs: Iterable[Job], stop: StopRequest, describe: Callable[[Job], str]) -> list[Job]:
+        """Run ``jobs`` until all have ended or a stop is requested; the jobs that failed.
+
+        A line is printed when a job ends: ``describe(job)``, or its exit code and log.
+        """
+        self.waiting.extend(jobs)
+        failed = []
+        while len(self) and stop.signal is None:
+            for job, code in self.turn():
+                if code:
+                    failed.append(job)
+                said = f"failed, exit code {code}; see {job.log}" if code else describe(job)
+                print(f"{job}: {said}", flush=True)
+        return failed
 
 
 def _signal_of(code: int) -> signal.Signals | None:

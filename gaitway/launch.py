@@ -57,7 +57,9 @@ class Nodes:
             )
         host, _, port = self.endpoint.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise UserError(f"--endpoint {self.endpoint}: expected HOST:PORT, such as node0:29500")
+            raise UserError(
+                f"--endpoint {self.endpoint}: expected HOST:PORT with a port from 1 to 65535, such as node0:29500"
+            )
 
 
 def add_options(parser: Parser) -> None:
@@ -65,7 +67,7 @@ def add_options(parser: Parser) -> None:
     several = parser.add_argument_group("several GPUs and machines")
     parser.option("--gpus N|all", "train on N GPUs of each node, with a process each", _gpus, within=several)
     parser.option("--cpus N", "the same with N processes on the CPU of each node", count, within=several)
-    parser.option("--nodes N", "machines (default 1); run the command on each", count, within=several, default=1)
+    parser.option("--nodes N", "machines (default 1); run the command on each", count, within=several)
     parser.option("--node-rank I", "number of this machine; 0 keeps the records", whole(0), within=several)
     parser.option("--endpoint HOST:PORT", "address of machine 0, and a free port there", within=several)
     parser.switch("--dry-run", "check GPUs and settings, print torchrun's command, and train nothing", within=several)
@@ -79,9 +81,15 @@ def check_options(args: argparse.Namespace) -> None:
     if several and args.seeds is not None:
         raise UserError(f"--seeds with {several[0]}: start one run for each seed")
     if args.gpus is None and args.cpus is None:
-        asked = {"--nodes": args.nodes > 1, "--node-rank": args.node_rank is not None, "--endpoint": args.endpoint}
-        for name in (name for name, given in (asked | {"--dry-run": args.dry_run}).items() if given):
-            raise UserError(f"{name} is for several processes: add --gpus N or --cpus N")
+        for name in ("nodes", "node_rank", "endpoint", "dry_run"):
+            given = getattr(args, name)
+            if given is not None and given is not False:
+                raise UserError(f"--{name.replace('_', '-')} is for several processes: add --gpus N or --cpus N")
+    elif args.nodes is None:
+        for name in ("node_rank", "endpoint"):
+            if (given := getattr(args, name)) is not None:
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option} {given} is for several machines: add --nodes N, which says how many")
 
 
 def _gpus(text: str) -> str:
@@ -106,12 +114,15 @@ def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: 
 
 
 def _check_device(nodes: Nodes, config: TrainConfig) -> None:
+    from .domains.table import worlds_of
+
     has_gpu = config.domain.learns_on_gpu(config.world)
     if nodes.gpus is None:
         if has_gpu and config.device != "cpu":
             raise UserError(f"{nodes.option}: {config.world} learns on a GPU where there is one; add device=cpu")
     elif not has_gpu:
-        raise UserError(f"{nodes.option}: {config.world} simulates on the CPU; use --cpus N, or a world with a GPU")
+        able = [f"--world {world}" for world in worlds_of(config.task) if config.domain.learns_on_gpu(world)]
+        raise UserError(f"{nodes.option}: {config.world} simulates on the CPU; use {' or '.join(['--cpus N', *able])}")
     elif config.device != "auto":
         raise UserError(f"{nodes.option} with device={config.device}: each process has a GPU of its own; leave it out")
 

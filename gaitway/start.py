@@ -120,6 +120,14 @@ def _admitted(order: Order) -> tuple[Any, str, str, Path | None]:
     return task, agent, world, order.out or (runs.newest_run(task.name, agent) if order.resume else None)
 
 
+def admit_world(world: str | None) -> None:
+    """Raise for a world that there is not, or whose packages are missing; None is the task's usual one."""
+    if world is not None:
+        if world not in WORLDS:
+            raise UnknownNameError("world", world, WORLDS)
+        require(f"training in {world}", WORLDS[world])
+
+
 def planned(order: Order) -> TrainConfig:
     """The configuration that :func:`begin` will train with, as far as it is known before anything starts."""
     *_, world, path = _admitted(order)
@@ -135,7 +143,7 @@ def check_together(config: TrainConfig, asked: str) -> None:
     """Raise where several processes, which the option ``asked`` is for, cannot learn as one."""
     config.domain.check_together(config, asked, f"leave {asked.split()[0]} out")
     if config.processes > 1:
-        raise UserError(f"{asked} with processes={config.processes}: torchrun starts the processes; leave it out")
+        raise UserError(f"{asked} with processes={config.processes}: both say how many; leave processes out")
 
 
 def told(order: Order) -> str:

@@ -158,7 +158,11 @@ class IsaacLab(Backend):
         return settings | {"tf32": True, "agent": agent, "evaluation_episodes": 0}
 
     def check(self, config: TrainConfig) -> None:
-        check_agent(config, "Isaac Lab")
+        check_agent(
+            config,
+            "Isaac Lab",
+            elsewhere="; Isaac Lab's own scripts train the same tasks with rsl_rl, skrl, rl_games and sb3",
+        )
         if config.evaluation_episodes:
             raise ConfigError(
                 f"evaluation_episodes={config.evaluation_episodes}: a process has one simulation of Isaac Lab; use "

@@ -9,18 +9,22 @@ from ..errors import ConfigError
 from .backend import Config
 
 
-def check_agent(config: Config, title: str) -> None:
-    """Refuse agents that do not learn beside the simulator called ``title``, and more than one process."""
+def check_agent(config: Config, title: str, *, elsewhere: str = "") -> None:
+    """Refuse agents that do not learn beside the simulator called ``title``, and more than one process.
+
+    ``elsewhere`` is what else trains other agents there, for the message.
+    """
     from gaitway_agents.presets import PPOConfig
 
     if not isinstance(config.agent, PPOConfig):
         raise ConfigError(
-            f"agent {config.algorithm!r} does not learn in {title}: use ppo or one of its kin, or --world mujoco"
+            f"agent {config.algorithm!r} does not learn in {title}: use --agent ppo or one of its kin, such as a2c, or "
+            f"--world mujoco{elsewhere}"
         )
     if config.processes > 1:
         raise ConfigError(
-            f"processes={config.processes}: several processes with {title} are torchrun's, with --distributed; "
-            "use processes=1"
+            f"processes={config.processes}: in {title} each process has a GPU of its own; leave processes out and "
+            f"add --gpus {config.processes}"
         )
     if config.agent.decoupled:
         raise ConfigError(

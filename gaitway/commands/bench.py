@@ -35,6 +35,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("tasks", "tasks to train, separated by commas")
     parser.option("settings key=value", "settings for every run", nargs="*")
     parser.option("--agent", "agents to train, separated by commas (default ppo)", default="ppo")
+    parser.option("--world", "simulator to train in (default: each task's usual one)")
     parser.option("--seeds N", "seeds 0 to N-1 (default 3)", options.count, default=3)
     parser.option("--jobs N", "runs at the same time (default 1; with --ray one for each CPU)", options.count)
     common.add_ray(parser)
@@ -43,15 +44,19 @@ def add_options(parser: options.Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..bench import matrix, run_matrix
+    from ..bench import check_begun, matrix, run_matrix
+    from ..runs.files import make_folder
 
     tasks, agents = _names(args.tasks, "tasks"), _names(args.agent, "--agent")
-    configs = _check(tasks, agents, args.settings)
-    jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings)
+    configs = _check(tasks, agents, args.world, args.settings)
+    options = ["--world", args.world] if args.world else []
+    jobs = matrix(tasks, agents, range(args.seeds), args.out, args.settings, options)
     if args.dry_run:
         for job in jobs:
             print(shlex.join(["gaitway", *job.command()]))
         return 0
+    check_begun(jobs)
+    make_folder(args.out)
     with common.place_of(args.ray, args.out, configs) as place:
         return run_matrix(jobs, args.jobs or common.room_of(place), place)
 
@@ -65,15 +70,21 @@ def _names(text: str, what: str) -> list[str]:
     return names
 
 
-def _check(tasks: list[str], agents: list[str], settings: list[str]) -> list[TrainConfig]:
+def _check(tasks: list[str], agents: list[str], world: str | None, settings: list[str]) -> list[TrainConfig]:
     """All configurations; refuses the whole matrix if one cannot run, before any time is spent on the others."""
+    from ..config.tree import to_tree
+    from ..start import admit_world
     from ..train_config import resolve
 
+    if given := [word for word in settings if word.partition("=")[0].strip() == "seed"]:
+        raise ConfigError(f"{given[0]}: every run would have this seed; leave it out, and say how many by --seeds N")
+    admit_world(world)
     objections, configs = [], []
     for task in tasks:
         for agent in agents:
             try:
-                config = resolve(task, agent=agent, overrides=settings)
+                config = resolve(task, agent=agent, world=world, overrides=settings)
+                to_tree(config)  # refuses functions that no config.yaml can name
                 configs.append(config.domain.preflight(config))
             except (ValueError, NotDone) as error:
                 objections.append(f"{task} with {agent}: {error}")

@@ -112,7 +112,8 @@ def place_of(address: str | None, out: Path, configs: Sequence[TrainConfig]) -> 
         return nullcontext()
     from ..on_ray import OnRay
 
-    gpus = int(any(config.device.startswith("cuda") for config in configs))
+    devices = [(config.device, config.domain.device(config.world, config.device)) for config in configs]
+    gpus = int(any(asked.startswith("cuda") or learns_on.type == "cuda" for asked, learns_on in devices))
     cpus = max(max(config.num_threads, 1) * config.processes for config in configs)
     return OnRay(address, out, cpus=cpus, gpus=gpus)
 

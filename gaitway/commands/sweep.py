@@ -48,6 +48,7 @@ def add_options(parser: options.Parser) -> None:
     parser.option("--trials N", "trials in all, also failed and pruned ones (default 20)", options.count, default=20)
     parser.option("--jobs N", "trials at the same time (default 1; with --ray one for each CPU)", options.count)
     parser.option("--agent", "agent to train (default: the task's usual one)")
+    parser.option("--world", "simulator to train in (default: the task's usual one)")
     parser.option("--preset", "named settings, as for 'gaitway train'")
     parser.option("--config FILE", "YAML file of settings for every trial", Path)
     parser.option(
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         args.space,
         args.settings,
         agent=args.agent,
+        world=args.world,
         preset=args.preset,
         config_file=args.config,
         metric=args.metric,

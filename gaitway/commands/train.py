@@ -198,7 +198,7 @@ def launched(args: argparse.Namespace) -> int:
     """Train in processes that this one starts; returns the exit code."""
     from ..start import check_together, planned
 
-    nodes = launch.Nodes(**{f.name: getattr(args, f.name) for f in fields(launch.Nodes)})
+    nodes = launch.Nodes(**{f.name: getattr(args, f.name) for f in fields(launch.Nodes)} | {"nodes": args.nodes or 1})
     nodes.check()
     order = order_of(args)
     alone = replace(order, settings=["processes=1", *order.settings])  # a preset would choose two on two cores

@@ -21,9 +21,12 @@ def number(value: float, places: int | None = None) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean ± sample standard deviation, which a single value does not have."""
+    """Mean ± sample standard deviation, which a single value does not have, with as many decimal places as the mean."""
     center = number(float(np.mean(values)))
-    return f"{center} ± {number(float(np.std(values, ddof=1)))}" if len(values) > 1 else center
+    if len(values) < 2:
+        return center
+    deviation, places = float(np.std(values, ddof=1)), len(center.partition(".")[2])
+    return f"{center} ± {number(deviation, places if deviation >= 10.0**-places else None)}"
 
 
 def interval(estimate: Estimate, places: int | None = None) -> str:

@@ -113,7 +113,10 @@ class Environments(Plays, Domain):
         if not isinstance(config.agent, PPOConfig):
             raise ConfigError(f"{asked}: agent {config.algorithm!r} learns in one process; {remedy}")
         if (name := undistributed(config.agent)) is not None:
-            raise ConfigError(f"{asked}: agent.{name} is for a single process; {remedy} or leave agent.{name} out")
+            raise ConfigError(
+                f"{asked}: agent {config.algorithm!r} with agent.{name} learns in one process; {remedy}, or use "
+                "--agent ppo without it"
+            )
 
     def has_mirrors(self, task: Any) -> bool:
         """True if the task's robot is symmetric."""

@@ -96,19 +96,10 @@ def _try(
 def _confirm(search: Search, found: list[Finalist], workers: int, place: Place | None, stop: StopRequest) -> list[Job]:
     """Train the finalists with their seeds; the jobs that failed."""
     waiting = [job for each in found for job in each.jobs if not job.is_finished()]
-    failed = []
     if waiting:
         print(f"training {len(found)} trials again with other seeds: {len(waiting)} runs", flush=True)
     with Crew(workers, place) as crew:
-        crew.waiting.extend(waiting)
-        while len(crew) and stop.signal is None:
-            for job, code in crew.turn():
-                if code:
-                    failed.append(job)
-                    print(f"{job}: failed, exit code {code}; see {job.log}", flush=True)
-                else:
-                    print(f"{job}: done", flush=True)
-    return failed
+        return crew.work(waiting, stop, lambda job: "done")
 
 
 def _finish(

@@ -59,6 +59,8 @@ def metric_of(name: str | None, *, minimize: bool, config: TrainConfig, keys: Se
         raise ConfigError(f"--metric {name}: until={config.until}, so no policy is examined; set until=good")
     if (name == FALLS or name.startswith(ERROR)) and config.simulator is None:
         raise ConfigError(f"--metric {name}: {config.task.name} is no robot's task; use {EVALUATION} or return")
+    if name.startswith(ERROR) and name.removeprefix(ERROR) not in (measures := _measures(config)):
+        raise UnknownNameError("--metric", name, [*(f"{ERROR}{measure}" for measure in measures), FALLS, EVALUATION])
     measured = measured_by("return" if name in (EVALUATION, EVALUATION_MAX) else name)
     for kind, beginnings in measured.items():
         for key in keys:
@@ -70,6 +72,21 @@ def metric_of(name: str | None, *, minimize: bool, config: TrainConfig, keys: Se
                 )
     known = name in (FALLS, EXAMINATION) or name.startswith((ERROR, *LOWER_IS_BETTER))
     return Metric(name, known or minimize)
+
+
+def _measures(config: TrainConfig) -> list[str]:
+    """The measures of a robot's errors, named as :func:`read_evaluations` does, by an environment of its own."""
+    from ..domains.robots import in_mujoco
+    from ..training.tracking import tracking_errors
+
+    env = config.environments.make_env(in_mujoco(config), 1, config.seed)
+    try:
+        env.reset(seed=config.seed)
+        found = [key.split("/", 2)[1:] for key in tracking_errors(env)]
+    finally:
+        env.close()
+    several = len({command for command, _ in found}) > 1
+    return [f"{command} {measure}" if several else measure for command, measure in found]
 
 
 def _walked(folder: Path, name: str) -> Series:

@@ -9,13 +9,16 @@ from typing import Any
 
 from gaitway_sim2real.pages.svg import Axes
 
-from .space import Dimension, shown
+from ..compare.numbers import number
+from .space import Dimension, short_names
 
 BEST = 3
 """Trials drawn strong."""
 WIDTH, HEIGHT = 180, 320
 """Of the room between two axes, and of the picture [pixels]."""
-MOST_LETTERS = 24
+LEAST_WIDTH = 720
+"""Of the picture, so that a page does not enlarge its letters."""
+MOST_LETTERS = 28
 
 
 @dataclass(frozen=True)
@@ -29,22 +32,25 @@ class Line:
 
 
 def parallel(space: Sequence[Dimension], lines: Sequence[Line], metric: str) -> str:
-    """The picture as SVG: an axis for each setting, the last for the value; empty for fewer than two lines."""
+    """The picture as SVG: an axis for each setting, the last for the value with the best on top.
+
+    It is empty for fewer than two lines.
+    """
     if len(lines) < 2:
         return ""
-    values = [line.value for line in lines]
-    low, high = min(values), max(values)
+    ranked = sorted(lines, key=lambda line: line.rank)
+    best, worst = ranked[0].value, ranked[-1].value
     count = len(space)
-    width = 120 + WIDTH * count
+    width = max(LEAST_WIDTH, 120 + WIDTH * count)
     axes = Axes(x=(0, count), y=(0, 1), width=width, height=HEIGHT, left=60, right=60, top=34, bottom=14)
-    for line in sorted(lines, key=lambda line: -line.rank):
+    for line in reversed(ranked):
         shares = [each.share(line.params[each.key]) for each in space]
-        shares.append((line.value - low) / (high - low) if high > low else 0.5)
+        shares.append((line.value - worst) / (best - worst) if best != worst else 1.0)
         points = " ".join(f"{axes.px(x)},{axes.py(y)}" for x, y in enumerate(shares))
         css = f"trial best{line.rank}" if line.rank < BEST else "trial"
         axes.add(f'<polyline points="{points}" class="{css}"><title>{escape(line.name)}</title></polyline>')
-    marks = [*(each.marks() for each in space), [(0.0, shown(low)), (1.0, shown(high))]]
-    titles = [*(each.key.rpartition(".")[2] for each in space), metric]
+    marks = [*(each.marks() for each in space), [(0.0, number(worst)), (1.0, number(best))]]
+    titles = [*short_names(space), metric]
     for x, (title, places) in enumerate(zip(titles, marks, strict=True)):
         at = axes.px(x)
         axes.add(f'<line x1="{at}" x2="{at}" y1="{axes.py(0)}" y2="{axes.py(1)}" class="axis"/>')
@@ -59,6 +65,9 @@ def _short(text: str) -> str:
 
 
 STYLE = """
+.tick { paint-order: stroke; stroke: var(--card); stroke-width: 3px; }
+.scroll svg.share-bar { width: min(260px, 24vw); min-width: 0; height: 9px; margin-top: 6px; }
+.trials { stroke: var(--command); stroke-width: 6; stroke-linecap: round; stroke-opacity: .7; fill: none; }
 .axis { stroke: var(--muted); stroke-width: 1.2; }
 .trial { fill: none; stroke: var(--muted); stroke-opacity: .4; stroke-width: 1.2; }
 .trial.best0 { stroke: var(--measured); stroke-opacity: 1; stroke-width: 2.6; }

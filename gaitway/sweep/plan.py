@@ -12,7 +12,7 @@ from ..catalogue import AGENTS, WORLDS, require
 from ..config.tree import to_tree
 from ..errors import ConfigError
 from ..jobs import Job
-from ..start import Order, configuration
+from ..start import Order, admit_world, configuration
 from .metric import EVALUATED, EXAMINATION, Metric, metric_of
 from .space import Dimension, present_values, read_space
 
@@ -88,6 +88,7 @@ def make_plan(
     settings: Sequence[str],
     *,
     agent: str | None,
+    world: str | None = None,
     preset: str | None,
     config_file: Path | None,
     metric: str | None,
@@ -104,7 +105,8 @@ def make_plan(
     """
     if any(word.partition("=")[0].strip() == "seed" for word in settings):
         raise ConfigError("seed=...: a sweep takes its seed by --seed")
-    order = Order(task=task, settings=settings, agent=agent, preset=preset, config=config_file, seed=seed)
+    admit_world(world)
+    order = Order(task=task, settings=settings, agent=agent, world=world, preset=preset, config=config_file, seed=seed)
     config = configuration(order)
     require(f"training with {config.algorithm}", AGENTS[config.algorithm])
     require(f"training in {config.world}", WORLDS[config.world])
@@ -117,6 +119,7 @@ def make_plan(
         _probe(order, each)
     config = config.domain.preflight(config)
     options = [*(["--preset", preset] if preset else []), *(["--config", str(config_file)] if config_file else [])]
+    options += ["--world", world] if world else []
     options += [word for module in trusted for word in ("--trust", module)]
     plan = Plan(
         task=task,

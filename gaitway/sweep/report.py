@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gaitway_sim2real.pages.model import Cell, Figure, Head, Report, Section, Table, Text, bold, note, repeat
+from gaitway_sim2real.pages.model import NUMBER, Cell, Figure, Head, Report, Section, Table, Text, bold, note, repeat
 from optuna.trial import FrozenTrial, TrialState
 
 from ..compare.measures import percent
 from ..compare.numbers import number, spread
 from .finalists import FOLDER, Finalist, against
+from .history import history
 from .parallel import STYLE, Line, parallel
 from .plan import GRACE, RUNGS
 from .search import REASON, SECONDS, Search, value_of
+from .space import short_names
 
 LUCK = (
     "A trial is one training with one seed. The best of many is chosen for its luck too: expect less of it with "
@@ -22,6 +25,8 @@ LUCK = (
 )
 FEW_FOR_IMPORTANCE = 20
 """Completed trials below which importance is mostly noise."""
+LETTERS = 80
+"""Most of a line of a command."""
 STATES = {
     TrialState.COMPLETE: "done",
     TrialState.PRUNED: "pruned",
@@ -70,7 +75,7 @@ def headline(search: Search, found: Sequence[Finalist]) -> list[str]:
     lines = [f"best: trial {best.number}, {plan.metric.name} {number(value_of(best))}, with one seed"]
     confirmed = [each for each in found if each.values]
     if confirmed:
-        lines.append(_confirmed(search, confirmed))
+        lines.append(f"with {_confirmed(search, confirmed)}")
         best = confirmed[0].trial
     else:
         lines.append("the best of many is lucky too: repeat the command with --confirm 3 to train it with more seeds")
@@ -91,6 +96,7 @@ def report(search: Search, found: Sequence[Finalist], cost: Cost, command: str) 
             *_best(search, found),
         ),
         Section("Other seeds", *_seeds(search, found)),
+        Section("Values", *_history(search)),
         Section("Parallel coordinates", *_lines(search)),
         Section("Importance", *_importance(search)),
         Section("Trials", _trials(search, ranked)),
@@ -104,7 +110,9 @@ def report(search: Search, found: Sequence[Finalist], cost: Cost, command: str) 
                 "cost": str(cost),
             },
         ),
-        repeat(command, "The same command continues a sweep that was stopped, and leaves what has ended as it is."),
+        repeat(
+            folded(command), "The same command continues a sweep that was stopped, and leaves what has ended as it is."
+        ),
         styles=[STYLE],
     )
 
@@ -121,17 +129,31 @@ def _best(search: Search, found: Sequence[Finalist]) -> list[object]:
     text = f"Trial {bold(best.number)} has the best value: {bold(number(value_of(best)))}."
     confirmed = [each for each in found if each.values]
     if confirmed:
-        trained, text = confirmed[0].trial, f"{text} {_confirmed(search, confirmed)}"
+        trained, text = confirmed[0].trial, f"{text} With {_confirmed(search, confirmed)}"
     else:
         trained, text = best, f"{text} {LUCK} --confirm 3 trains the best with more seeds."
-    return [text, Text(search.plan.command(trained.params, Path("runs/best")), tag="pre")]
+    return [text, Text(folded(search.plan.command(trained.params, Path("runs/best"))), tag="pre")]
+
+
+def folded(command: str) -> str:
+    """A command over several lines that a shell reads as one.
+
+    >>> print(folded("gaitway train cartpole " + 9 * "agent.gamma=0.99 ").partition(chr(92))[0])
+    gaitway train cartpole agent.gamma=0.99 agent.gamma=0.99 agent.gamma=0.99 agent.gamma=0.99
+    """
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):
+        if lines[-1].strip() and len(lines[-1]) + len(word) > LETTERS:
+            lines.append("   ")
+        lines[-1] += f" {word}"
+    return " \\\n".join(lines).strip()
 
 
 def _confirmed(search: Search, confirmed: Sequence[Finalist]) -> str:
-    """The finalists in a sentence or two: the best mean, and whether chance explains its lead."""
+    """The finalists in a sentence that begins with "with": the best mean, and whether chance explains its lead."""
     best, *others = confirmed
     seeds = f"{len(best.values)} seed{'s' * (len(best.values) > 1)}"
-    told = f"with other seeds trial {best.number} is the best: {spread(best.values)} over {seeds}"
+    told = f"other seeds trial {best.number} is the best: {spread(best.values)} over {seeds}"
     if not others:
         return f"{told}."
     start = next((each for each in others if each.number == 0 and search.plan.begun), None)
@@ -160,6 +182,13 @@ def _seeds(search: Search, found: Sequence[Finalist]) -> list[object]:
     return [table, note(about), [text for each in found for text in each.failed], note(f"Curves: {compare}")]
 
 
+def _history(search: Search) -> list[object]:
+    plan = search.plan
+    values = {trial.number: value_of(trial) for trial in search.ranked()}
+    picture = history(values, plan.metric.name, lower=plan.metric.lower)
+    return [Figure(picture, legend=[("best1", "a completed trial"), ("best0", "the best so far")])] if picture else []
+
+
 def _lines(search: Search) -> list[object]:
     ranked, plan = search.ranked(), search.plan
     lines = [
@@ -167,7 +196,7 @@ def _lines(search: Search) -> list[object]:
     ]
     picture = parallel(plan.space, lines, plan.metric.name)
     legend = [("best0", "the best"), ("best1", "the next two"), ("others", "other completed trials")]
-    caption = "A line is a trial. Pruned and failed trials are left out."
+    caption = "A line is a trial, the best value on top. Pruned and failed trials are left out."
     return [Figure(picture, caption, legend, wide=True)] if picture else []
 
 
@@ -175,16 +204,16 @@ def _importance(search: Search) -> list[object]:
     found, done = search.importance(), len(search.ranked())
     if not found:
         return []
-    rows = [[key, Cell(f"{100.0 * share:.0f} %", drawing=_bar(share))] for key, share in found.items()]
+    rows = [[key, f"{100.0 * share:.0f} %", Cell("", drawing=_bar(share))] for key, share in found.items()]
     about = "Share of each setting in what separates the best tenth of the trials from the others (PED-ANOVA)."
     few = f" From {done} trials this is mostly noise: {FEW_FOR_IMPORTANCE} say more." * (done < FEW_FOR_IMPORTANCE)
-    return [Table(["setting", "importance"], rows), note(about + few)]
+    return [Table(["setting", "importance", ""], rows, ("", NUMBER, "")), note(about + few)]
 
 
 def _bar(share: float) -> str:
     return (
-        '<svg viewBox="0 0 150 9" class="share-bar" role="presentation" style="width:150px">'
-        f'<rect width="{150 * share:.1f}" height="9" fill="var(--command)"/></svg>'
+        '<svg viewBox="0 0 260 9" preserveAspectRatio="none" class="share-bar" role="presentation">'
+        f'<rect width="{260 * share:.1f}" height="9" fill="var(--command)"/></svg>'
     )
 
 
@@ -199,5 +228,4 @@ def _trials(search: Search, ranked: Sequence[FrozenTrial]) -> Table:
         css = "good" if trial in ranked[:1] else "bad" if _failed(trial) else ""
         settings = [each.short(trial.params[each.key]) if each.key in trial.params else "—" for each in plan.space]
         rows.append([str(trial.number), Cell(state, css), value, *settings, f"{trial.user_attrs.get(SECONDS, 0):.0f}"])
-    keys = [each.key.rpartition(".")[2] for each in plan.space]
-    return Table(["trial", "state", plan.metric.name, *keys, "time [s]"], rows)
+    return Table(["trial", "state", plan.metric.name, *short_names(plan.space), "time [s]"], rows)

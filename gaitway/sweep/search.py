@@ -11,11 +11,15 @@ from typing import Any
 
 import optuna
 from gaitway_files.reading import FileError, read_lines
+from gaitway_tasks.registry import UnknownNameError
 from optuna.trial import FrozenTrial, TrialState
 
+from ..compare.series import read_rows
 from ..errors import RunError
 from ..jobs import Job
+from ..runs.folder import METRICS
 from .journal import open_study
+from .metric import ERROR
 from .plan import GRACE, RUNGS, Plan
 
 RECORD, WALL = "sweep", "wall_s"
@@ -47,6 +51,7 @@ class Search:
         self.plan, self.folder = plan, folder
         self.study = open_study(folder, lower=plan.metric.lower, pruner=_pruner(plan.prune))
         self.runs: dict[Job, Run] = {}
+        self._has_values = False
         record = self.study.user_attrs.get(RECORD)
         if record is None:
             self.study.set_user_attr(RECORD, plan.record())
@@ -88,9 +93,12 @@ class Search:
         return job
 
     def prunes(self, job: Job) -> bool:
-        """True once, when a running trial is so far behind others at the same step that it is to end."""
+        """True once, when a running trial is so far behind others at the same step that it is to end.
+
+        Raises :class:`RunError` if it trained so long without the metric that there is no such metric.
+        """
         run, now = self.runs[job], time.monotonic()
-        if self.plan.prune == "none" or run.pruned or run.rung >= RUNGS or now < run.next_look:
+        if (self.plan.prune == "none" and self.has_values) or run.pruned or run.rung >= RUNGS or now < run.next_look:
             return False
         run.pruned = self._is_behind(job, run)
         run.next_look = time.monotonic() + max(LOOK_S, DEAR * (time.monotonic() - now))
@@ -100,6 +108,7 @@ class Search:
         try:
             series = self.plan.metric.series(job.folder)
         except RunError:  # it has no value yet
+            self._check_metric(job)
             return False
         done = series.end("steps")
         while run.rung < RUNGS and (steps := run.rung * self.plan.total_steps / RUNGS) <= done:
@@ -113,20 +122,39 @@ class Search:
                 return True
         return False
 
+    def _check_metric(self, job: Job) -> None:
+        """Raise :class:`RunError` if the rows of a trial have no such key at :data:`GRACE`, nor had those of others."""
+        name = self.plan.metric.name
+        if "/" not in name or name.startswith(ERROR) or self.has_values:
+            return
+        try:
+            rows = read_rows(job.folder / METRICS)
+        except RunError:
+            return
+        keys = sorted({key for row in rows for key in row if "/" in key})
+        if rows and name not in keys and rows[-1]["steps"] * RUNGS >= GRACE * self.plan.total_steps:
+            unknown = UnknownNameError("key of metrics.jsonl", name, keys)
+            raise RunError(f"--metric {name}: {unknown}. Name one of them, and another --out")
+
     def tell(self, job: Job, code: int) -> str:
-        """Enter the end of a trial, whose process had the exit ``code``; what became of it, in words."""
+        """Enter the end of a trial, whose process had the exit ``code``; what became of it, in words.
+
+        Raises :class:`RunError` if it was completed without the metric, and there is no such metric.
+        """
         run = self.runs.pop(job)
         run.trial.set_user_attr(SECONDS, round(job.seconds, 3))
         if run.pruned and not job.is_finished():
             self.study.tell(run.trial, state=TrialState.PRUNED)
             return f"pruned after {_steps(job):,} of {self.plan.total_steps:,} steps"
         try:
-            if code or not job.is_finished():
+            if not job.is_finished() or (code and not run.pruned):  # one pruned at its very end is complete
                 raise RunError(_why(job, code))
             value = self.plan.metric.series(job.folder).score
         except RunError as error:
             run.trial.set_user_attr(REASON, str(error))
             self.study.tell(run.trial, state=TrialState.FAIL)
+            if job.is_finished():
+                self._check_metric(job)
             return f"failed: {error}; see {job.log}"
         self.study.tell(run.trial, value)
         return f"{self.plan.metric.name} {value:.4g}"
@@ -143,6 +171,14 @@ class Search:
     def wall(self) -> float:
         """Seconds of all commands."""
         return float(self.study.user_attrs.get(WALL, 0.0))
+
+    @property
+    def has_values(self) -> bool:
+        """True once a trial has had the metric."""
+        self._has_values = self._has_values or any(
+            trial.intermediate_values or trial.value is not None for trial in self.trials()
+        )
+        return self._has_values
 
     def ranked(self) -> list[FrozenTrial]:
         """Trials with a value, the best first; of equal ones the earlier."""

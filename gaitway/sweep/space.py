@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 SYNTAX = "write LOW..HIGH, LOW..HIGH:log, or choices A,B,C"
 FIXED = {
-    "seed": "a sweep has one seed for its search (--seed) and others for the best (--confirm)",
-    "total_steps": "trials of different lengths cannot be compared",
+    "seed": "a sweep has one seed for its search (--seed) and others for the best (--confirm); leave it out",
+    "total_steps": "trials of different lengths cannot be compared; give one value before --space",
 }
 """Settings that no sweep varies, and why."""
 RANGE = ("low", "high", "log")
@@ -131,6 +131,14 @@ def shown(value: float) -> str:
     return f"{value:.4g}"
 
 
+def short_names(space: Sequence[Dimension]) -> list[str]:
+    """The ends of the keys, as short as they differ: two weights are ``pose.weight`` and ``action_rate.weight``."""
+    keys = [each.key.split(".") for each in space]
+    most = max(map(len, keys), default=1)
+    parts = next((n for n in range(1, most) if len({tuple(key[-n:]) for key in keys}) == len(keys)), most)
+    return [".".join(key[-parts:]) for key in keys]
+
+
 def read_space(words: Sequence[str], settings: Mapping[str, Any]) -> list[Dimension]:
     """The dimensions that ``words`` describe, texts ``key=...`` and YAML files, for ``settings`` by their dotted keys.
 
@@ -151,6 +159,8 @@ def _described(word: str) -> Iterator[tuple[str, Any]]:
     """Keys and descriptions in a text or a file."""
     key, separator, text = word.partition("=")
     if separator:
+        if not key.strip():
+            raise ConfigError(f"--space {word}: no setting before '='; {SYNTAX} after KEY=")
         yield key.strip(), text.strip()
         return
     if not Path(word).is_file():
@@ -161,16 +171,26 @@ def _described(word: str) -> Iterator[tuple[str, Any]]:
 def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
         where = join(path, key)
-        if isinstance(value, Mapping) and not (value and value.keys() <= set(RANGE)):
+        if isinstance(value, Mapping) and not _is_range(value):
             yield from _leaves(value, where)
         else:
             yield where, value
 
 
+def _is_range(value: Mapping[str, Any]) -> bool:
+    """Whether a mapping describes a range, be it with mistakes, and holds no further settings."""
+    plain = all(isinstance(each, int | float | str) and ".." not in str(each) for each in value.values())
+    return plain and bool(value.keys() & set(RANGE))
+
+
 def _dimension(key: str, value: Any, present: Any) -> Dimension:
     if key in FIXED:
-        raise ConfigError(f"--space {key}: {FIXED[key]}; leave it out")
+        raise ConfigError(f"--space {key}: {FIXED[key]}")
     if isinstance(value, Mapping):
+        if unknown := [str(name) for name in value if name not in RANGE]:
+            raise ConfigError(
+                f"--space {key}: a range has no {unknown[0]!r}; write {{low: 1e-4, high: 1e-2, log: true}}"
+            )
         if missing := [name for name in RANGE[:2] if name not in value]:
             raise ConfigError(f"--space {key}: it has no {missing[0]}; write {{low: 1e-4, high: 1e-2, log: true}}")
         if not isinstance(value.get("log", False), bool):

@@ -30,7 +30,7 @@ def check(distributed: bool) -> None:
     """Raise unless the processes are what ``--distributed`` says: several of torchrun's, or this one alone."""
     size = int(os.environ.get("WORLD_SIZE", 1))
     if distributed and "RANK" not in os.environ:
-        raise UserError(f"--distributed is for processes that torchrun starts: {TORCHRUN}")
+        raise UserError(f"--distributed is for processes that torchrun starts ({TORCHRUN}): use --gpus N or --cpus N")
     if not distributed and size > 1:
         raise UserError(f"{size} processes would train the same run, each alone: add --distributed ({TORCHRUN})")
 

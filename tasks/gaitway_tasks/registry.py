@@ -35,7 +35,7 @@ class UnknownNameError(UserError):
         shown = ", ".join(names) or "none"
         if len(names) > self.MANY:
             shown = f"{', '.join(nearest[:3])} and {len(names) - 3} more"
-            shown += ": 'gaitway list tasks' shows them" if kind == "task" else ""
+            shown += f": 'gaitway list {kind}s' shows them" if kind in ("task", "agent") else ""
         super().__init__(f"unknown {kind} {name!r}: {hint}known: {shown}")
 
 

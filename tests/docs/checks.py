@@ -111,9 +111,11 @@ def _check_gaitway(words: list[str]) -> None:
     if args.command == "bench":
         for task in args.tasks.split(","):
             for agent in args.agent.split(","):
-                resolve(task, agent=agent, overrides=args.settings)
+                resolve(task, agent=agent, world=args.world, overrides=args.settings)
     if args.command == "sweep":
-        given = {name: getattr(args, name) for name in ("agent", "preset", "metric", "minimize", "seed", "prune")}
+        given = {
+            name: getattr(args, name) for name in ("agent", "world", "preset", "metric", "minimize", "seed", "prune")
+        }
         make_plan(args.task, args.space, args.settings, config_file=args.config, threads=None, **given)
     if args.command in ("twin", "deploy", "rehearse") and args.robot != ROS2:
         hardware_of(args.robot)

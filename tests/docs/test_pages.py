@@ -89,6 +89,7 @@ OF_OTHERS = {
     "--external_callback", "--frontend",
     "--head", "--address",  # Ray's
     "--nproc_per_node", "--no-python", "--logdir", "--extra-index-url",  # torchrun's, TensorBoard's, pip's
+    "--gpus-per-node",  # Slurm's
 }  # fmt: skip
 
 

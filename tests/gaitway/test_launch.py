@@ -43,14 +43,18 @@ def nodes(*options: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([BLIND, "--gpus", "2"], "--gpus 2: mujoco simulates on the CPU; use --cpus N"),
+        ([BLIND, "--gpus", "2"], "--gpus 2: mujoco simulates on the CPU; use --cpus N .*--world isaaclab"),
+        (["cartpole", "--gpus", "2"], "--gpus 2: gymnasium simulates on the CPU; use --cpus N$"),
         ([BLIND, "--gpus", "two"], "--gpus"),
-        ([BLIND, "--cpus", "2", "processes=2"], "--cpus 2 with processes=2"),
+        ([BLIND, "--cpus", "2", "processes=2"], "--cpus 2 with processes=2: .*leave processes out"),
         ([BLIND, "--cpus", "2", "--distributed"], "--cpus with --distributed"),
         ([BLIND, "--cpus", "2", "--gpus", "2"], "--cpus with --gpus"),
         ([BLIND, "--cpus", "2", "--seeds", "3"], "--seeds with --cpus"),
         ([BLIND, "--cpus", "2", "num_env=3"], "did you mean 'num_envs'?"),
-        ([BLIND, "--cpus", "2", "agent.decoupled=true"], "agent.decoupled is for a single process"),
+        (
+            [BLIND, "--cpus", "2", "agent.decoupled=true"],
+            r"agent\.decoupled .*leave --cpus out, or .*ppo without it",
+        ),
         (["cartpole", "--cpus", "2", "--agent", "dqn"], "'dqn' learns in one process; leave --cpus out"),
         (["arithmetic", "--cpus", "2", "device=cpu", "language.staleness=1"], "leave --cpus out"),
         ([BLIND, *nodes()], "--nodes 3 needs --endpoint HOST:PORT"),
@@ -59,6 +63,8 @@ def nodes(*options: str) -> list[str]:
         ([BLIND, *nodes("--endpoint", "node0:29500", "--node-rank", "3")], "--node-rank 3: .* from 0 to 2"),
         ([BLIND, "--nodes", "2"], "--nodes is for several processes: add --gpus N or --cpus N"),
         ([BLIND, "--dry-run"], "--dry-run is for several processes"),
+        ([BLIND, "--cpus", "2", "--endpoint", "node0:29500"], "--endpoint node0:29500 is .*add --nodes N"),
+        ([BLIND, "--cpus", "2", "--node-rank", "0"], "--node-rank 0 is .*add --nodes N"),
     ],
 )
 def test_what_cannot_work_is_refused_before_a_process_starts(arguments, said, capsys, monkeypatch):

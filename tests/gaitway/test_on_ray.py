@@ -12,6 +12,7 @@ from typing import Any
 
 import pretended_trainings
 import pytest
+import torch
 from gaitway_files.errors import UserError
 from optuna.trial import TrialState
 from pretended_trainings import Pretended, plan, sweep
@@ -19,9 +20,11 @@ from pretended_trainings import Pretended, plan, sweep
 from gaitway import on_ray
 from gaitway.catalogue import Entry
 from gaitway.cli import main
+from gaitway.commands.common import place_of
 from gaitway.on_ray import Node, OnRay, disagreements
 from gaitway.runs.folder import RunFolder
 from gaitway.sweep.search import Search
+from gaitway.train_config import resolve
 
 
 def wait_for(condition, seconds: float = 300.0) -> None:
@@ -118,6 +121,16 @@ def test_a_missing_ray_is_named_with_its_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(on_ray, "RAY", Entry(("ray_that_is_not_there",), ("ray",)))
     with pytest.raises(UserError, match=r"pip install 'gaitway\[ray\]'"):
         OnRay("10.0.0.1:6379", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("world", "device", "gpus"), [("mujoco-warp", "auto", 1), ("mujoco-warp", "cpu", 0), ("mujoco", "auto", 0)]
+)
+def test_a_training_that_learns_on_a_gpu_gets_one(world, device, gpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "OnRay", lambda address, out, **room: room)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    config = resolve("velocity-flat-go2-blind", world=world, overrides=[f"device={device}", "processes=1"])
+    assert place_of("10.0.0.1:6379", tmp_path, [config]) == {"cpus": max(config.num_threads, 1), "gpus": gpus}
 
 
 def test_nodes_with_another_version_or_without_the_folder_are_named():

@@ -93,7 +93,8 @@ class Cell:
     def html(self, tag: str, kind: str, rows: int) -> str:
         first, *small = self.text.split("\n")
         inner = inline(first) + "".join(f"<small>{inline(line)}</small>" for line in small if line) + self.drawing
-        more = f' rowspan="{rows}"' * (rows > 1) + f' title="{escape(self.title)}"' * bool(self.title)
+        more = f' rowspan="{rows}"' if rows > 1 else ""
+        more += f' title="{escape(self.title)}"' if self.title else ""
         return _element(tag, inner, f"{kind} {self.css}", more)
 
 
@@ -114,6 +115,8 @@ class Table:
     css: str = "numbers"
 
     def html(self) -> str:
+        if not self.rows:
+            return ""
         top = f"<thead>{self._row('th', self.columns)}</thead>" if any(self.columns) else ""
         body = "".join(
             self._row("td", row, self.rows[k + 1 :])
@@ -121,7 +124,7 @@ class Table:
             else f'<tr class="group"><th colspan="{len(self.columns)}">{inline(row)}</th></tr>'
             for k, row in enumerate(self.rows)
         )
-        return f'<div class="scroll"><table class="{self.css}">{top}<tbody>{body}</tbody></table></div>' * bool(body)
+        return f'<div class="scroll"><table class="{self.css}">{top}<tbody>{body}</tbody></table></div>'
 
     def _row(self, tag: str, row: Sequence[Any], below: Sequence[Any] = ()) -> str:
         cells = []
@@ -155,9 +158,8 @@ class Figure:
     def html(self) -> str:
         keys = "".join(f'<span class="key {css}"></span>{escape(text)} ' for css, text in self.legend)
         drawn = self.body + (f"<figcaption>{inline(self.caption)}</figcaption>" if self.caption else "")
-        return _element("p", keys, "legend") * bool(keys) + _element("figure", drawn, "scroll" * self.wide) * bool(
-            drawn
-        )
+        legend = _element("p", keys, "legend") if keys else ""
+        return legend + (_element("figure", drawn, "scroll" if self.wide else "") if drawn else "")
 
 
 class Group:
@@ -255,7 +257,7 @@ class Contents:
 
     def html(self) -> str:
         links = "".join(f'<a href="#{place(name)}">{inline(name)}</a>' for name in self.names)
-        return f"<nav>{links}</nav>" * bool(links)
+        return f"<nav>{links}</nav>" if links else ""
 
 
 def place(name: str) -> str:
@@ -339,4 +341,5 @@ def _markdown(part: Any) -> str:
 
 def _element(tag: str, inner: str, css: str = "", more: str = "") -> str:
     css = " ".join(css.split())
-    return f"<{tag}" + f' class="{css}"' * bool(css) + f"{more}>{inner}</{tag}>"
+    attributes = f' class="{css}"{more}' if css else more
+    return f"<{tag}{attributes}>{inner}</{tag}>"

@@ -53,7 +53,7 @@ def test_it_has_settings_of_its_own_for_a_gpu():
     ("settings", "message"),
     [
         ({"agent": "sac"}, "agent 'sac' does not learn in MuJoCo Warp"),
-        ({"overrides": ["processes=2"]}, "processes=2: .*torchrun"),
+        ({"overrides": ["processes=2"]}, "processes=2: .*add --gpus 2"),
         ({"overrides": ["agent.decoupled=true"]}, "agent.decoupled=false"),
         ({"overrides": ["simulator.solver=pgs"]}, "solver 'pgs': use 'newton' or 'cg'"),
         ({"overrides": ["simulator.njmax=-1"]}, "njmax -1: must not be negative"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from gaitway import jobs as gaitway_jobs
-from gaitway.bench import matrix, result, run_matrix
+from gaitway.bench import check_begun, matrix, result, run_matrix
 from gaitway.cli import main
 from gaitway.jobs import Here, Job
 from gaitway.runs.folder import RunFolder
 from gaitway.runs.rows import read_rows
+from gaitway.train_config import resolve
 
 TINY = ("total_steps=2048", "evaluation_episodes=2", "agent.optimizer.epochs=1")
 
@@ -49,6 +51,9 @@ def test_a_dry_run_prints_one_command_for_each_combination(tmp_path, capsys):
         ([","], "name at least one"),
         (["cartpole", "--agent", "sac"], "cartpole with sac: agent 'sac' cannot act in Discrete(2): use one of ppo"),
         (["cartpole,pendulum", "--agent", "dqn,q-learning"], "pendulum with q-learning"),
+        (["cartpole", "--world", "isaac"], "unknown world 'isaac': did you mean 'isaaclab'?"),
+        (["cartpole", "--world", "mujoco"], "cartpole is a task of gymnasium"),
+        (["cartpole", "seed=3"], "seed=3: every run would have this seed; leave it out, and say how many by --seeds"),
         (["cartpole", "agent.gama=0.9"], "did you mean 'agent.gamma'?"),
     ],
 )
@@ -56,6 +61,23 @@ def test_a_matrix_that_cannot_run_is_refused_as_a_whole(arguments, message, tmp_
     assert main(["bench", *arguments, "--out", str(tmp_path / "b")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("setting", ["total_steps=4096", "agent.gamma=0.9"])
+def test_runs_that_were_begun_with_other_settings_are_not_taken_for_these(setting, tmp_path, capsys):
+    (job,) = matrix(["cartpole"], ["ppo"], [0], tmp_path / "b", ("num_threads=1",))
+    RunFolder.create(job.folder, resolve("cartpole", overrides=["total_steps=8192"]))
+    check_begun([job])
+    assert main(["bench", "cartpole", setting, "--seeds", "1", "--out", str(tmp_path / "b")]) == 2
+    key, _, value = setting.partition("=")
+    assert re.search(rf"seed0 was begun with {key}=\S+, not {value}: .*another --out", capsys.readouterr().err)
+    assert not job.log.exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, capsys):
+    (tmp_path / "b").write_text("")
+    assert main(["bench", "cartpole", "--out", str(tmp_path / "b")]) == 2
+    assert "b: a file is in the way; choose another folder with --out" in capsys.readouterr().err
 
 
 def pretend(programs):

@@ -229,4 +229,6 @@ def test_numbers(value, text):
 
 def test_spread():
     assert spread([1.0, 2.0, 3.0]) == "2.000 ± 1.000"
+    assert spread([-1.01, -1.02, -1.04]) == "−1.023 ± 0.015" and spread([12000.0, 12003.3]) == "12,002 ± 2"
+    assert spread([500.0, 500.02]) == "500.0 ± 0.01414", "a small deviation is not rounded away"
     assert spread([7.0]) == "7.000"

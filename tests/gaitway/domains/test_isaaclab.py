@@ -104,7 +104,9 @@ def test_settings_of_isaac_lab_are_refused_elsewhere():
         resolve(FLAT, overrides=["device=cuda:0"])
     with pytest.raises(ConfigError, match="cartpole is a task of gymnasium"):
         resolve("cartpole", world="isaaclab")
-    with pytest.raises(ConfigError, match="agent 'sac' does not learn in Isaac Lab"):
+    with pytest.raises(ConfigError, match=r"processes=2: in Isaac Lab .*leave processes out and add --gpus 2"):
+        settled(FLAT, "processes=2")
+    with pytest.raises(ConfigError, match=r"agent 'sac' does not learn in Isaac Lab: .*own scripts .*rsl_rl"):
         settled(FLAT, agent="sac")
     with pytest.raises(ConfigError, match=r"agent 'impala' with agent\.decoupled=true: .*agent\.decoupled=false"):
         settled(FLAT, agent="impala")
@@ -117,7 +119,10 @@ def test_settings_of_isaac_lab_are_refused_elsewhere():
     [
         (["--physics", "newton"], "--physics newton is an engine of Isaac Lab: add --world isaaclab"),
         (["--world", "isaaclab"], "Isaac Lab is not installed here"),
-        (["--distributed"], "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed"),
+        (
+            ["--distributed"],
+            "torchrun --nproc_per_node=N --no-python gaitway train TASK --distributed",
+        ),
         (["--world", "isaac"], "did you mean 'isaaclab'?"),
     ],
 )

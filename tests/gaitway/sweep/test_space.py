@@ -11,7 +11,7 @@ import pytest
 from gaitway.cli import main
 from gaitway.errors import ConfigError
 from gaitway.sweep.plan import make_plan
-from gaitway.sweep.space import Choices, Range, read_space
+from gaitway.sweep.space import Choices, Range, read_space, short_names
 
 SETTINGS = {"agent.gamma": 0.99, "agent.num_steps": 32, "agent.lr": 1e-3, "agent.schedule": "adaptive", "flag": True}
 SETTINGS |= {"agent.hidden": [64, 64]}
@@ -64,7 +64,8 @@ def test_a_file_has_lines_lists_and_mappings_nested_or_dotted(tmp_path):
         (["flag=0..1"], "true is no number"),
         (["agent.lr=1..2", "agent.lr=1,2"], "agent.lr: it stands twice"),
         (["seed=1..3"], "seed: .*--confirm"),
-        (["total_steps=1..3"], "total_steps: .*cannot be compared"),
+        (["total_steps=1..3"], "total_steps: .*cannot be compared; give one value before --space"),
+        (["=1..3"], "--space =1..3: no setting before '='"),
         (["space.yaml"], "neither a file nor key="),
     ],
 )
@@ -80,6 +81,8 @@ def test_mistakes_in_a_line(words, message):
         ("agent.lr: {low: 1}", "it has no high"),
         ("agent.lr: {low: 1, high: 2, log: 7}", "log=7: write true or false"),
         ("agent.lr: [1]", "one value alone"),
+        ("agent: {lr: {low: 1, high: 2, step: 1}}", "--space agent.lr: a range has no 'step'"),
+        ("agent.lr: {low: 1, hihg: 2}", "--space agent.lr: a range has no 'hihg'"),
         ("- 1", "must hold a mapping"),
         ("{}", "name at least one setting"),
     ],
@@ -88,6 +91,15 @@ def test_mistakes_in_a_file(text, message, tmp_path):
     (tmp_path / "space.yaml").write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_space([str(tmp_path / "space.yaml")], SETTINGS)
+
+
+def test_keys_are_shortened_as_far_as_they_differ():
+    def short(*keys: str) -> list[str]:
+        return short_names([Range(key=key, low=0.0, high=1.0) for key in keys])
+
+    assert short("agent.gamma", "agent.optimizer.epochs", "num_envs") == ["gamma", "epochs", "num_envs"]
+    assert short("a.pose.weight", "a.rate.weight", "gamma") == ["pose.weight", "rate.weight", "gamma"]
+    assert short("weight", "a.weight") == ["weight", "a.weight"] and short("a.b.c") == ["c"]
 
 
 def test_values_read_back_exactly_and_know_their_place():
@@ -115,6 +127,8 @@ ROBOT = "velocity-flat-go2-blind"
         (["cartpol", "--space", "agent.gamma=0.9..1"], "did you mean 'cartpole'?"),
         (["cartpole", "--metric", "retrun", "--space", "agent.gamma=0.9..1"], "did you mean 'return'?"),
         (["cartpole", "--metric", "falls", "--space", "agent.gamma=0.9..1"], "no robot's task; use evaluation"),
+        ([ROBOT, "--world", "isaac", "--space", "agent.gamma=0.9..1"], "did you mean 'isaaclab'?"),
+        ([ROBOT, "evaluation_episodes=1", "--metric", "error/lin", "--space", "agent.gamma=0.9..1"], "error/linear'?"),
         (["cartpole", "--metric", "examination", "--space", "agent.gamma=0.9..1"], "set until=good"),
         (
             ["cartpole", "evaluation_episodes=0", "--metric", "evaluation", "--space", "agent.gamma=0.9..1"],
@@ -145,6 +159,7 @@ def test_a_missing_optuna_is_named_with_its_extra(monkeypatch, capsys):
 def test_trials_side_by_side_share_the_cores_unless_their_threads_are_set():
     given = {"agent": None, "preset": None, "config_file": None, "metric": None, "minimize": False, "seed": 0}
     for settings, threads in (([], ("num_threads=1",)), (["num_threads=2"], ())):
-        plan, _ = make_plan(ROBOT, ["agent.gamma=0.9..1"], settings, **given, prune="none", threads=1)
+        plan, _ = make_plan(ROBOT, ["agent.gamma=0.9..1"], settings, **given, world="mujoco", prune="none", threads=1)
         job = plan.job(plan.begun, Path("x"))
+        assert "--agent ppo --seed 0 --world mujoco --out" in " ".join(job.command())
         assert plan.threads == threads and job.settings == (*settings, *threads, "agent.gamma=0.98")

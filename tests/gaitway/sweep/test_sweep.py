@@ -23,6 +23,7 @@ from gaitway.runs.folder import RunFolder
 from gaitway.runs.lock import RunLock
 from gaitway.sweep.finalists import finalists, read_values
 from gaitway.sweep.journal import STUDY
+from gaitway.sweep.plan import Plan
 from gaitway.sweep.report import cost_of
 from gaitway.sweep.search import Search
 
@@ -42,7 +43,11 @@ def wait_for(condition, seconds: float = 120.0) -> None:
 
 
 def trials(folder: Path) -> list[optuna.trial.FrozenTrial]:
-    return Search(plan(), folder).trials()
+    return trials_of(folder, plan())
+
+
+def trials_of(folder: Path, searched: Plan) -> list[optuna.trial.FrozenTrial]:
+    return Search(searched, folder).trials()
 
 
 def starts(folder: Path) -> list[int]:
@@ -113,10 +118,22 @@ def test_a_trial_that_fails_is_named_and_counts(tmp_path, capsys):
     assert "no trial was completed" in capsys.readouterr().err
 
 
-def test_a_trial_without_the_metric_fails_with_the_reason(tmp_path, capsys):
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_metric_that_there_is_not_ends_the_sweep_at_its_first_trial(looks, tmp_path, monkeypatch):
+    """As soon as it may be pruned, or at its end."""
+    if not looks:
+        monkeypatch.setattr(Search, "prunes", lambda search, job: False)
     searched = plan(metric=pretended_trainings.plan().metric.__class__("rollout/rewrad", False))
+    with pytest.raises(RunError, match=r"--metric rollout/rewrad: .*did you mean 'rollout/reward'.*another --out"):
+        sweep(tmp_path / "s", 5, Pretended(pause=0.2 * looks), plan=searched)
+    (only,) = trials_of(tmp_path / "s", searched)
+    assert only.state == (TrialState.RUNNING if looks else TrialState.FAIL)
+
+
+def test_a_trial_without_a_measure_fails_with_the_reason(tmp_path, capsys):
+    searched = plan(metric=pretended_trainings.plan().metric.__class__("error/linear", True))
     assert sweep(tmp_path / "s", 1, plan=searched) == 1
-    assert "metrics.jsonl has no rollout/rewrad" in capsys.readouterr().out
+    assert "it was not evaluated" in capsys.readouterr().out
 
 
 def test_a_process_that_is_killed_goes_on_and_is_one_trial(tmp_path, capsys):
