@@ -3,7 +3,7 @@
     python benchmarks/gpu.py [FOLDER] [--minutes 10]     # FOLDER/table.md, and the output of each part beside it
     python benchmarks/gpu.py FOLDER --only walk          # parts whose name has a word
     python benchmarks/gpu.py --needs                     # packages to bring along, with the sizes of their wheels
-    python benchmarks/gpu.py FOLDER --dry-run            # every part at toy size on a CPU
+    python benchmarks/gpu.py FOLDER --dry-run            # every part at toy size on a CPU, in FOLDER/dry-run
 
 A part begins only if the time that it may take fits into what is left. Called again, the script does what is missing:
 finished parts are kept, and trainings go on from their checkpoints. The table names the parts that had no time, and
@@ -14,6 +14,7 @@ that of ``--mjlab-python``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -116,10 +117,10 @@ def main() -> int:
     if not parts:
         parser.error(f"--only {' '.join(options.only)}: the parts are {', '.join(part.name for part in PARTS)}")
     if not options.dry_run and (why := no_gpu()):
-        print(f"{why}: install torch's CUDA build, or try the parts on a CPU with --dry-run", file=sys.stderr)
-        return 2
+        print(f"not run: {why}; install torch's CUDA build, or try the parts on a CPU with --dry-run")
+        return 0
     device = "cpu" if options.dry_run else "cuda:0"
-    folder = options.folder.resolve()
+    folder = options.folder.resolve() / ("dry-run" if options.dry_run else "")
     folder.mkdir(parents=True, exist_ok=True)
     place = Place(folder, device, options.dry_run, options.isaaclab_python, options.mjlab_python)
     end = float("inf") if options.dry_run else time.monotonic() + 60.0 * options.minutes
@@ -144,7 +145,7 @@ class Table:
         left = end - time.monotonic()
         if lacks := part.lacks(self.place):
             row = {"lines": [f"*not run*: {lacks}" if part.python else f"*not run*: needs {lacks}"]}
-        elif left < part.seconds and not self.place.toy:
+        elif left < part.seconds + CLOSING_S and not self.place.toy:
             before = self.rows.get(part.name, {}).get("lines", [])
             row = {"lines": [*(line for line in before if not line.startswith("*")), f"*no time*: {part.seconds} s"]}
         else:
@@ -207,10 +208,10 @@ def watched(command: Sequence[str], log: Path, limit: float) -> tuple[int | None
         for number in (signal.SIGTERM, signal.SIGKILL):
             if child.poll() is None:
                 os.killpg(child.pid, number)
-                try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(timeout=CLOSING_S)
-                except subprocess.TimeoutExpired:
-                    continue
+        with contextlib.suppress(ProcessLookupError):  # what outlived the command
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def smi(what: str) -> str | None:
@@ -363,7 +364,7 @@ def memory_card(place: Place) -> list[str]:
 
 
 PARTS = (
-    Part("tests", 150, marked, last_line, ("pytest", "transformers", "rsl_rl"), answers=(0, 1)),
+    Part("tests", 150, marked, last_line, ("pytest", "transformers", "peft"), answers=(0, 1)),
     Part("tests beside mujoco", 150, beside_mujoco, last_line, ("pytest", "mujoco_warp"), answers=(0, 1)),
     *map(speed_part, ENVS),
     *map(isaaclab_part, ("newton", "physx")),
