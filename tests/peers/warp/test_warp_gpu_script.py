@@ -15,7 +15,5 @@ def test_a_dry_run_measures_speed_and_trains(tmp_path):
     subprocess.run(command, cwd=ROOT, check=True)
     rows = json.loads((tmp_path / "dry-run/parts.json").read_text())
     told = rows["speed 1024"]["lines"][0]
-    assert re.fullmatch(
-        r"\S+ steps/s in training, \S+ steps/s of the environment alone", rows["speed 1024"]["lines"][0]
-    )
+    assert re.fullmatch(r"\S+ steps/s in training, \S+ steps/s of the environment alone", told)
     assert rows["walk ANYmal C"]["done"] and rows["walk ANYmal C"]["lines"][0].startswith("no PASS after 512 steps")

@@ -44,7 +44,7 @@ def test_a_task_on_even_ground_is_that_of_mujoco(name):
     """Every control step from MuJoCo's state, with the randomisation of its preset: also falls, resets and pushes."""
     ours, theirs = both(name, "cpu" if "cpu" in presets(name) else None)
     assert apart(ours.reset()[0], theirs.reset()[0]).max() < 1e-5
-    early = 0
+    others = 0
     for action in script(ours):
         for field, values in theirs.world._fields.items():
             ours.world._fields[field].copy_(values.view(ours.world._fields[field].shape))
@@ -56,9 +56,9 @@ def test_a_task_on_even_ground_is_that_of_mujoco(name):
         same = way < JOINTS
         torch.testing.assert_close(reward[same], expected_reward[same], rtol=0.0, atol=1e-4)
         assert apart(observation, expected)[same].max() < 100 * JOINTS  # joint speeds
-        assert way.max() < 0.05
-        early += int((~same).sum())
-    assert early <= 2, "hardly a foot touches the ground a physics step earlier"
+        assert way.max() < 0.1
+        others += int((~same).sum())
+    assert others <= 2, "hardly a robot has other contacts: corners of a box that is sunk deeper than it is thick"
 
 
 @pytest.mark.parametrize("name", [name for name in ROUGH if name not in OVERHEAD])
