@@ -29,17 +29,18 @@ def mujoco(name, preset=None, *, random_everything=False):
 
     def make(num_envs, *, seed=0, num_threads=1, endless=False, episode_length=None):
         task = get_task(name, preset)
-        command = replace(task.commands["base_velocity"], resampling_time_range=(0.06, 0.2))
+        (told, command), *_ = task.commands.items()
+        command = replace(command, resampling_time_range=(0.06, 0.2))
         task = task.replace(
             observations={k: replace(group, enable_corruption=False) for k, group in task.observations.items()},
-            commands={"base_velocity": command},
+            commands={told: command},
             timing=replace(task.timing, episode_length_s=(episode_length or 1000) * task.timing.step_dt),
         )
         if endless or episode_length == QUIET:
             # Chance would strike the twin, which is not reset, at other moments.
             command = replace(command, resampling_time_range=(1e9, 1e9))
             fixed = {k: e for k, e in task.events.items() if e.mode != "interval"}
-            task = task.replace(commands={"base_velocity": command}, events=fixed)
+            task = task.replace(commands={told: command}, events=fixed)
         if endless:
             task = task.replace(terminations={})
         if random_everything:
@@ -59,11 +60,15 @@ FACTORIES = {name: mujoco(name) for name in FLAT} | {
     "cpu-preset": mujoco("velocity-flat-anymal-c-blind", "cpu"),
     "everything-random": mujoco("velocity-flat-anymal-c-blind", random_everything=True),
 }
+OTHERS = {name: mujoco(name) for name in ("track-go2", "reach-franka", "lift-franka")}
+"""Tasks of other families: a motion, and an arm without and with an object."""
 
 
 KINDS = ("velocity-flat-anymal-c", "velocity-flat-g1", "tiles", "cpu-preset", "everything-random")
 """Of each kind one: between robots of a kind only the task differs, not what steps it."""
-each_kind = pytest.mark.parametrize("make", [FACTORIES[name] for name in KINDS], ids=KINDS)
+each_kind = pytest.mark.parametrize(
+    "make", [*map(FACTORIES.__getitem__, KINDS), *OTHERS.values()], ids=[*KINDS, *OTHERS]
+)
 
 
 @pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)

@@ -5,7 +5,8 @@ import pytest
 from warp_worlds import module_on_warp
 
 worlds = module_on_warp("extensions/test_conformance.py")
-KINDS = ("velocity-flat-anymal-c", "velocity-flat-g1", "tiles", "everything-random")
+MAKE = worlds.FACTORIES | worlds.OTHERS
+KINDS = ("velocity-flat-anymal-c", "velocity-flat-g1", "tiles", "everything-random", *worlds.OTHERS)
 CHECKS = [
     conformance.check_shapes_and_types,
     conformance.check_results_are_not_overwritten,
@@ -19,7 +20,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 @each_kind
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_keeps_the_contract(check, kind):
-    check(worlds.FACTORIES[kind])
+    check(MAKE[kind])
 
 
 @pytest.mark.parametrize("check", [conformance.check_bad_use_is_refused, conformance.check_seeds])

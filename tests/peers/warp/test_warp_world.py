@@ -20,7 +20,7 @@ from pretend_gpu import PretendGpu
 from quiet import quiet_task
 from stopping import KillAfter, final_state
 from waiting import Waits
-from warp_worlds import DEVICE, make_env, stepped
+from warp_worlds import DEVICE, ON_CPU, make_env, stepped
 
 from gaitway.cli import main
 from gaitway.runs.folder import RunFolder
@@ -28,7 +28,6 @@ from gaitway.training import loop
 from gaitway.training.tracking import RobotMeasures
 
 N = 4
-ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="MuJoCo Warp is to be on a CPU")
 FLAT = [name for name in task_names() if "-flat-" in name and not name.endswith("-blind")]
 BASE = "velocity-flat-anymal-c"
 

@@ -10,11 +10,13 @@ from types import ModuleType
 from typing import Any
 
 import mujoco
+import pytest
 import torch
 from gaitway_mujoco.options import WarpOptions
 from gaitway_mujoco.warp import make_env as warp_env
 
 DEVICE = os.environ.get("GAITWAY_WARP_DEVICE", "cpu")
+ON_CPU = pytest.mark.skipif(DEVICE != "cpu", reason="MuJoCo Warp is to be on a CPU")
 TESTS = Path(__file__).parents[2]
 
 
