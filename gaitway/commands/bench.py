@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
             print(shlex.join(["gaitway", *job.command()]))
         return 0
     check_begun(jobs)
-    make_folder(args.out)
     with common.place_of(args.ray, args.out, configs) as place:
+        make_folder(args.out)
         return run_matrix(jobs, args.jobs or common.room_of(place), place)
 
 

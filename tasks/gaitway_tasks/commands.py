@@ -116,7 +116,7 @@ class CommandSampler:
         return self.time_left - dt <= 0.0
 
     def step(self, dt: float, due: Tensor | None = None) -> None:
-        """Advance the timers by ``dt``, resample the environments ``due`` (n,), and follow the robots.
+        """Advance the timers by ``dt``, resample the environments ``due`` (n,), and advance the commands.
 
         Without ``due`` they are those of :meth:`due`.
         """
@@ -126,10 +126,24 @@ class CommandSampler:
         self.time_left -= dt
         if len(due):
             self.resample(due)
+        self.advance(dt)
+
+    def advance(self, dt: float) -> None:
+        """Change what depends on time and on the state of the robots."""
         self.follow()
 
     def follow(self) -> None:
-        """Change what depends on the state of the robots."""
+        """Change what depends on the state of the robots alone."""
+
+    def end(self, dt: float, env_ids: Tensor) -> None:
+        """Advance the commands of ``env_ids`` (n,) alone, whose episodes end, for their final observation."""
+        before = self.state_dict()
+        self.advance(dt)
+        for name, value in before.items():
+            after = getattr(self, name)
+            if len(value) == self.world.num_envs:
+                value[env_ids] = after[env_ids]
+            after.copy_(value)
 
     def state_dict(self) -> dict[str, Tensor]:
         """State for a checkpoint: copies of the commands and of their timers."""

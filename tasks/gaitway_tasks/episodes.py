@@ -134,7 +134,7 @@ class Episodes:
         info: dict[str, Any] = {"ended": env_ids}
         if len(env_ids):
             for command in managers.commands.values():
-                command.follow()
+                command.end(world.step_dt, env_ids)
             info["final_obs"], info["_final_obs"] = self._final_observation(env_ids), done
             info["log"] = managers.rewards.reset(env_ids, world.max_episode_length * world.step_dt)
             info["log"] |= _counts(reasons, env_ids)

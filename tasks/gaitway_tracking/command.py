@@ -129,11 +129,7 @@ class MotionSampler(CommandSampler):
         origin = pos_w[:, :2] - quat_apply(quat_from_yaw(yaw), base)[:, :2]
         return torch.cat((origin, yaw[:, None]), 1)
 
-    def step(self, dt: float, due: Tensor | None = None) -> None:
-        due = self.due(dt).nonzero().flatten() if due is None else due
-        self.time_left -= dt
-        if len(due):
-            self.resample(due)
+    def advance(self, dt: float) -> None:
         frame = self.command[:, 0]
         after = self.reference.next(frame, self.play)
         after = torch.where(self.world.episode_step == 0, frame, after)  # a new episode is told its first frame

@@ -71,11 +71,12 @@ each_kind = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
-def test_shapes_and_endings(make):
+@pytest.mark.parametrize("name", [*FACTORIES, *OTHERS])
+def test_shapes_and_endings(name):
     """And the whole state of each robot, which its twin is given in every step."""
+    make = (FACTORIES | OTHERS)[name]
     conformance.check_shapes_and_types(make)
-    conformance.check_endings(make, violent=make.violence, steps=100, episode_length=QUIET)
+    conformance.check_endings(make, violent=make.violence, steps=100, episode_length=QUIET, both=name not in OTHERS)
 
 
 @each_kind

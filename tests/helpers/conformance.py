@@ -120,8 +120,10 @@ def check_time_limit_is_exact(make: Factory, episode_length: int = 6) -> None:
         assert ("final_obs" in info) == (step % episode_length == 0)
 
 
-def check_endings(make: Factory, violent: float, steps: int, episode_length: int) -> None:
+def check_endings(make: Factory, violent: float, steps: int, episode_length: int, *, both: bool = True) -> None:
     """With actions wild enough to end episodes early: flags exclusive, masks right, final observations true.
+
+    ``both`` says that some end early and others by their time, as those of robots that walk do.
 
     A twin that is put into the same state, but whose episodes do not end, shows what the last observation was.
     """
@@ -150,7 +152,7 @@ def check_endings(make: Factory, violent: float, steps: int, episode_length: int
                 assert torch.equal(final[done], true_observation[name][done])
                 assert not torch.equal(final[done], value[done])  # what is returned belongs to the new episode
         assert torch.equal(reward[~terminated], true_reward[~terminated])  # an end may be rewarded for what it is
-    assert seen["terminated"] > 3 and seen["truncated"] > 3, seen
+    assert min(seen.values()) > 3 if both else sum(seen.values()) > 30, seen
 
 
 def check_transitions(

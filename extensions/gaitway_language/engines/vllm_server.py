@@ -40,9 +40,8 @@ class VLLMServerEngine:
     """Value of the header ``Authorization``; None: that of the environment."""
 
     def __init__(self, model: nn.Module, address: str, *, transport: str = "http", timeout: float = 1800.0):
-        base: Any = model
+        self._like: Any = model
         self.address, self.timeout, self.transport = address.rstrip("/"), timeout, transport
-        self.vocabulary = int(base.get_input_embeddings().num_embeddings)
         self._life: str | None = None
         self._meet()
         self.update(MergedWeights(model))
@@ -51,10 +50,11 @@ class VLLMServerEngine:
         """Begin with a server that knows nothing of this trainer."""
         self._life = None
         about = self._ask("GET", "/about", timeout=10.0)
-        if about["vocabulary"] != self.vocabulary:
+        vocabulary = int(self._like.get_input_embeddings().num_embeddings)
+        if about["vocabulary"] != vocabulary:
             raise UserError(
                 f"the server {self.address} has a model with {about['vocabulary']} tokens, the one that learns has "
-                f"{self.vocabulary}: start it with the same --model"
+                f"{vocabulary}: start it with the same --model"
             )
         self._life = about["life"]
         self.dtype: torch.dtype = getattr(torch, about["dtype"])

@@ -167,8 +167,8 @@ class VelocityCommandGenerator(CommandSampler):
             self.command[:, 2] = torch.where(self.is_heading, rate, self.command[:, 2])
         self.asked.masked_fill_(self.is_standing[:, None], 0.0)
 
-    def step(self, dt: float, due: Tensor | None = None) -> None:
-        super().step(dt, due)
+    def advance(self, dt: float) -> None:
+        super().advance(dt)
         if self.cfg.ramp:
             assert self.cfg.acceleration is not None
             most = dt * indices.row(self.cfg.acceleration, self.command.device)

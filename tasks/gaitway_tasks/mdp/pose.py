@@ -76,8 +76,8 @@ class PoseCommandGenerator(CommandSampler):
         super().resample(env_ids)
         self.asked[env_ids], self.command[env_ids] = self.command[env_ids], held
 
-    def step(self, dt: float, due: Tensor | None = None) -> None:
-        super().step(dt, due)
+    def advance(self, dt: float) -> None:
+        super().advance(dt)
         most = dt * indices.row(self.most, self.command.device)
         self.command += (self.asked - self.command).clamp(-most, most)
 

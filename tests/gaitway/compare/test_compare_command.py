@@ -80,7 +80,8 @@ def test_numbers_of_the_page_are_those_of_the_files(three_by_two, page, agent):
         means.append(np.mean([json.loads(line)["return"] for line in lines][-100:]))
     row = next(k for k in range(len(page.cells)) if page.cells[k : k + 3] == ["hopper", agent, "3"])
     center, spread = (float(word) for word in page.cells[row + 3].split(" ± "))
-    assert (center, spread) == pytest.approx((np.mean(means), np.std(means, ddof=1)), rel=1e-3)
+    assert center == pytest.approx(np.mean(means), rel=1e-3)
+    assert spread == pytest.approx(np.std(means, ddof=1), abs=5.1e-3)  # with the decimals of the mean
     assert [float(cell) for cell in page.cells[row + 4 : row + 7]] == pytest.approx(means, rel=1e-3)
 
 

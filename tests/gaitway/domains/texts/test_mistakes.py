@@ -32,7 +32,7 @@ def refused(argv, out, capsys):
         (["train", "arithmetic", "--agent", "dqn"], ["'dqn' does not learn from texts", "sft, grpo"]),
         (["train", "velocity-flat-anymal-c", "--lora"], ["--lora", "no language task"]),
         (["train", "cartpole", "--model", "tiny", "--rollout", "vllm"], ["--model, --rollout"]),
-        ([*ARITHMETIC, "--rollout", "vllm-server"], ["'vllm-server' needs one"]),
+        ([*ARITHMETIC, "--rollout", "vllm-server"], ["'vllm-server' needs an address"]),
         ([*ARITHMETIC, "--rollout", "vllm"], ["vllm", "pip install"]),
         ([*ARITHMETIC, "language.sleep=true"], ["sleep", "only 'vllm'"]),
         ([*ARITHMETIC, "--model", "no/such/model"], ["no/such/model"]),
