@@ -138,6 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if table := sys.modules.get("gaitway.backends.table"):
         for world in table.BACKENDS:
             table.backend(world).shut_down(code)
+    if processes := sys.modules.get("gaitway.training.processes"):
+        processes.leave(code)
     return code
 
 

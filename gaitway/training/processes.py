@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from gaitway_files.trust import trusted
 from ..launch import PATIENCE_S
 
 T = TypeVar("T")
+_met = False
+"""This process was in a group."""
 LONGEST = timedelta(days=30)
 """Longest wait of an exchange: the first examines and validates policies while the others wait, and the lookout ends
 what hangs."""
@@ -57,6 +60,8 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
     from .lookout import Lookout
 
     store, rank, size = next(dist.rendezvous("env://", timeout=timedelta(seconds=patience)))
+    global _met
+    _met = True
     lookout = Lookout(_another(store), rank, size, patience)
     lookout.join(software(), told)
     on_gpus = torch.cuda.is_available()
@@ -80,6 +85,20 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
         dist.destroy_process_group()
     finally:
         lookout.stop()
+
+
+def leave(code: int) -> None:
+    """End a process that was in a group with ``code``, and without the interpreter's own end.
+
+    Meshes of torch.distributed, which caches keep, have groups of their own, whose running threads may abort that.
+    """
+    if not _met:
+        return
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _another(store: Any) -> Any:
