@@ -32,12 +32,12 @@ class FullySharded:
     with its modules, where it is told that it is ``in_parts``.
     """
 
-    def __init__(self, policy: nn.Module, groups: Groups, config: Settings):
+    def __init__(self, policy: Any, groups: Groups, config: Settings):
         for parameter in policy.parameters():
             distributed.from_first_(parameter.data)
         shard_(policy, config)
         self.policy = policy
-        found: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
+        found: list[list[nn.Parameter]] = policy.parameter_groups()
         self._groups = found if len(groups) == len(found) else [[p for group in found for p in group]]
         self._parameters = [parameter for group in self._groups for parameter in group]
         self.inner = adam_of(config, self._parameters)

@@ -6,7 +6,7 @@ All are steps of one optimiser with the mean of the processes' gradients: which 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -21,7 +21,6 @@ from .offload import MOMENTS, OffloadedAdam
 from .parts import local
 
 Groups = Sequence[Sequence[nn.Parameter]]
-Make = Callable[[nn.Parameter], torch.optim.Optimizer]
 STORES = ("flat", "sharded", "fsdp")
 
 
