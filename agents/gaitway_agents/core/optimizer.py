@@ -78,7 +78,7 @@ class OptimizerConfig(PolicyLossConfig):
     store: Annotated[str, one_of(*STORES)] = "flat"
     """Where parameters, gradients and moments are. "flat": whole in every process. "sharded": weights to compute with
     and gradients in every process, Adam's moments and the weights in float32 in parts. "fsdp": everything in parts, by
-    torch's fully_shard, for models that one GPU cannot hold."""
+    torch's fully_shard, once every process has read the whole model."""
     critic: CriticConfig | None = None
     """Fit the critic further after the policy's epochs, by itself and at a rate of its own."""
 
