@@ -11,6 +11,7 @@ import pytest
 import torch
 from costs import Costs, resident_megabytes
 from dds_domain import dds_domain  # noqa: F401
+from gaitway_files import trust
 from gaitway_onboard import realtime
 from gaitway_tasks.robots import known
 from hypothesis import settings
@@ -33,6 +34,12 @@ def _fixed_seed_and_one_thread():
 def _robots_named_by_one_test(monkeypatch):
     """A robot of a test's own module is not known to the next test."""
     monkeypatch.setattr(known, "_named", {})
+
+
+@pytest.fixture(autouse=True)
+def _modules_trusted_by_one_test(monkeypatch):
+    """A module that a test trusts is not trusted in the next test."""
+    monkeypatch.setattr(trust, "_trusted", set(trust._trusted))
 
 
 def pytest_configure(config):

@@ -7,6 +7,7 @@ from pathlib import Path
 import bowing
 import pytest
 import torch
+from gaitway_files.trust import trust
 from gaitway_mujoco import make_env
 from gaitway_sim2real.bundle.contracts import ExportError, exportable
 from gaitway_tasks.actions import Action, JointPositionAction
@@ -126,6 +127,7 @@ def test_kinds_are_written_and_read(base, ours):
     assert "kind" not in to_tree(ours, base) and from_tree(base, to_tree(ours, base)) == ours
     assert from_tree(base, {"kind": type(ours).__name__}) == ours
     theirs = bowing.Pose() if base is Command else bowing.SomeJoints()
+    trust("bowing")
     tree = to_tree(theirs, base)
     assert tree["kind"] == f"bowing:{type(theirs).__name__}" and from_tree(base, tree) == theirs
     with pytest.raises(ConfigError, match=f"'Moon': use one of {type(ours).__name__}"):
