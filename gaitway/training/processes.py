@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from socket import socket
@@ -40,7 +40,8 @@ def check(distributed: bool) -> None:
 
 @contextmanager
 def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") -> Iterator[None]:
-    """Context in which the processes of torchrun know each other. Tensors on a GPU travel by NCCL, all else by gloo.
+    """Context in which the processes of torchrun know each other. Tensors on a GPU travel by NCCL, all else by gloo, or
+    through memory that the processes of a single machine share.
 
     They must have the same versions and be ``told`` the same; where one ends, or is not a step further in ``patience``
     seconds, all end, with its name.
@@ -54,7 +55,8 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
     # Its functions have the group of the moment of their import as a default. Optimizers import it in their first step,
     # and a group that a default keeps ends with the interpreter, which its running threads may abort.
     import torch.distributed.nn.functional
-    from gaitway_agents.core.distributed import any_of
+    from gaitway_agents.core.distributed import any_of, joined
+    from gaitway_agents.core.together import met
 
     from ..runs.provenance import software
     from .lookout import Lookout
@@ -73,9 +75,11 @@ def group(distributed: bool, *, patience: float = PATIENCE_S, told: str = "") ->
             world_size=size,
             timeout=LONGEST,
         )
-        yield
-        lookout.leaving = True
-        any_of(False, torch.device("cpu"))  # torchrun ends them all once one has left with an exit code
+        shared = not on_gpus and os.environ.get("LOCAL_WORLD_SIZE") == str(size) and hasattr(os, "memfd_create")
+        with joined(met(store, rank, size)) if shared else nullcontext():
+            yield
+            lookout.leaving = True
+            any_of(False, torch.device("cpu"))  # torchrun ends them all once one has left with an exit code
     except BaseException as error:
         lookout.failed(error)
         if dist.is_initialized() and not on_gpus:  # NCCL would wait for processes that are gone
@@ -140,8 +144,6 @@ def companions(count: int, run: Path | None) -> Iterator[None]:
             "with --resume; if memory was short, lower num_envs"
         ) from error
     finally:
-        for each in own:
-            each.close()
         os.close(memory)
         for process in started:
             try:

@@ -1,7 +1,8 @@
 """Communication between processes that learn as one, each on environments of its own.
 
-Every function is the identity, without any communication, unless a process group is up: one of torch.distributed, or
-one of :mod:`.together`. All processes must call the same functions in the same order.
+Every function is the identity, without any communication, unless a process group is up: one of torch.distributed, one
+of :mod:`.together`, or both, of which the second is faster and knows no parts. All processes must call the same
+functions in the same order.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def alone() -> Iterator[None]:
 
 @contextmanager
 def _exchange() -> Iterator[None]:
-    """Context of one message of torch.distributed. Raises LostProcess where another process is gone."""
+    """Context of one message. Raises LostProcess where another process is gone."""
     pulse.number, pulse.waits, pulse.since = pulse.number + 1, True, time.monotonic()
     try:
         yield
@@ -80,13 +81,14 @@ def _exchange() -> Iterator[None]:
 
 @contextmanager
 def joined(group: Together) -> Iterator[None]:
-    """Context in which this process is one of ``group``."""
+    """Context in which this process is one of ``group``, which it leaves at the end."""
     global _together
     _together = group
     try:
         yield
     finally:
         _together = None
+        group.close()
 
 
 def size() -> int:
@@ -105,11 +107,9 @@ def rank() -> int:
 
 def sum_(x: Tensor) -> Tensor:
     """Replace ``x`` by its sum over all processes."""
-    if _together is not None:
-        _together.sum_(x)
-    elif size() > 1:
+    if size() > 1:
         with _exchange():
-            dist.all_reduce(x)
+            dist.all_reduce(x) if _together is None else _together.sum_(x)
     return x
 
 
@@ -130,11 +130,9 @@ def means_(*parts: Tensor) -> None:
 
 def from_first_(x: Tensor) -> Tensor:
     """Replace ``x`` by its value in process 0."""
-    if _together is not None:
-        _together.copy_first_(x)
-    elif size() > 1:
+    if size() > 1:
         with _exchange():
-            dist.broadcast(x, 0)
+            dist.broadcast(x, 0) if _together is None else _together.copy_first_(x)
     return x
 
 
@@ -196,13 +194,13 @@ def gathered(value: T) -> list[T]:
     """In the first process the values of all, in their order; in the others nothing."""
     if size() == 1:
         return [value]
-    if _together is not None:
-        values = _together.objects(value)
-        return values if rank() == 0 else []
     found: list[Any] | None = [None] * size() if rank() == 0 else None
     with _exchange():
-        dist.gather_object(value, found)
-    return found or []
+        if _together is None:
+            dist.gather_object(value, found)
+        else:
+            found = _together.objects(value)
+    return found if found and rank() == 0 else []
 
 
 def moments(x: Tensor) -> tuple[Tensor | int, Tensor, Tensor]:

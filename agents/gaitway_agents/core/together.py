@@ -11,11 +11,13 @@ import os
 import pickle
 import select
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from gaitway_files.errors import NotDone
 from numpy.typing import NDArray
 from torch import Tensor
@@ -52,6 +54,10 @@ class Together:
 
     def sum_(self, x: Tensor) -> None:
         """Replace ``x``, of one shape everywhere, by its sum over the processes, added in their order."""
+        if x.dtype is torch.bfloat16:  # of which NumPy knows nothing
+            self.sum_(wide := x.float())
+            x.copy_(wide)
+            return
         for piece, (first, *others) in self._pieces(x):
             total = first.copy()
             for other in others:
@@ -60,7 +66,7 @@ class Together:
 
     def copy_first_(self, x: Tensor) -> None:
         """Replace ``x``, of one shape everywhere, by its value in the first process."""
-        for piece, (first, *_) in self._pieces(x):
+        for piece, (first, *_) in self._pieces(x.detach().view(-1).view(torch.uint8)):
             piece[:] = first
 
     def _pieces(self, x: Tensor) -> Iterator[tuple[Array, list[Array]]]:
@@ -84,6 +90,11 @@ class Together:
             left = any(after for _, after in heads)
         return [pickle.loads(whole) for whole in found]
 
+    def close(self) -> None:
+        """Leave the others, who notice it in their next exchange."""
+        for each in self.sockets:
+            each.close()
+
     def _exchanged(self, data: Array) -> Array:
         """Parts of all processes, (size, PART), once each has written its ``data``."""
         self.bank = 1 - self.bank
@@ -95,7 +106,7 @@ class Together:
             for other in self.sockets:
                 _await(other)
         except ConnectionError as error:
-            raise LostProcess("another process of the training has ended") from error
+            raise LostProcess("another process of the training has ended; continue with --resume") from error
         return parts
 
 
@@ -116,8 +127,7 @@ def _await(other: socket.socket) -> None:
 
 def connected(size: int) -> tuple[int, list[list[socket.socket]]]:
     """Memory for ``size`` processes, as a file descriptor, and the sockets of each, in order of the others' ranks."""
-    memory = os.memfd_create("gaitway")
-    os.ftruncate(memory, 2 * size * PART)
+    memory = _memory(size)
     rows: list[list[socket.socket]] = [[] for _ in range(size)]
     for i in range(size):
         for j in range(i):
@@ -125,3 +135,35 @@ def connected(size: int) -> tuple[int, list[list[socket.socket]]]:
             rows[i].append(one)
             rows[j].append(other)
     return memory, rows
+
+
+def _memory(size: int) -> int:
+    memory = os.memfd_create("gaitway")
+    os.ftruncate(memory, 2 * size * PART)
+    return memory
+
+
+def met(store: Any, rank: int, size: int) -> Together:
+    """The :class:`Together` of ``size`` processes of one machine that share ``store``, one of torch.distributed."""
+    found: dict[int, socket.socket] = {}
+    with tempfile.TemporaryDirectory(prefix="gaitway-") as folder, socket.socket(socket.AF_UNIX) as door:
+        door.bind(path := f"{folder}/door")
+        door.listen(size)
+        store.set(f"door/{rank}", path)
+        for lower in range(rank):
+            found[lower] = socket.socket(socket.AF_UNIX)
+            found[lower].connect(store.get(f"door/{lower}").decode())
+            found[lower].sendall(rank.to_bytes(4, "little"))
+        for _ in range(rank + 1, size):
+            one, _ = door.accept()
+            found[int.from_bytes(one.recv(4, socket.MSG_WAITALL), "little")] = one
+    if rank == 0:
+        memory = _memory(size)
+        for one in found.values():
+            socket.send_fds(one, [b"\0"], [memory])
+    else:
+        _, (memory,), _, _ = socket.recv_fds(found[0], 1, 1)
+    try:
+        return Together(rank, memory, [found[other] for other in sorted(found)])
+    finally:
+        os.close(memory)

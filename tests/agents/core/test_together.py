@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from gaitway_agents.core import together
-from gaitway_agents.core.together import LostProcess, Together, connected
+from gaitway_agents.core.together import LostProcess, Together, connected, met
 from torch import Tensor
 
 SIZE = 3
@@ -58,6 +58,33 @@ def test_a_matrix_and_the_first_process_s_number():
         assert torch.equal(x, torch.full((2, 3), 3.0)) and number.item() == 7
     with pytest.raises(RuntimeError, match="view"):
         in_each(lambda group: group.sum_(torch.zeros(2, 3).t()))
+
+
+def test_bfloat16_is_added_in_float32():
+    def work(group: Together) -> tuple[Tensor, Tensor]:
+        x, first = values(group.rank, 6).bfloat16(), values(group.rank, 6).bfloat16()
+        group.sum_(x)
+        group.copy_first_(first.view(2, 3))
+        return x, first
+
+    wide = sum(values(rank, 6).bfloat16().float() for rank in range(SIZE))
+    for x, first in in_each(work):
+        assert torch.equal(x, wide.bfloat16()) and torch.equal(first, values(0, 6).bfloat16())
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_processes_meet_through_a_store(size):
+    store = torch.distributed.HashStore()
+
+    def work(rank: int) -> Tensor:
+        group = met(store, rank, size)
+        group.sum_(x := torch.full((3,), 10.0**rank))
+        group.close()
+        return x
+
+    with ThreadPoolExecutor(size) as pool:
+        found = list(pool.map(work, reversed(range(size)), timeout=60))
+    assert all(x.tolist() == [float("1" * size)] * 3 for x in found)
 
 
 def test_objects_of_any_size(monkeypatch):
