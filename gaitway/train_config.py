@@ -222,14 +222,14 @@ def resolve(
     settings |= domain.defaults(task, request) | {key: value for key, value in given.items() if value is not None}
     if not request.layers:
         return TrainConfig(**settings)
-    return _merged(_defaults() | settings, request.layers, overrides)
+    return _merged(_defaults() | settings, config_file, request.layers, overrides)
 
 
 def merge(base: TrainConfig, config_file: Path | None, overrides: Sequence[str]) -> TrainConfig:
     """``base`` changed by a YAML file and by ``key=value`` settings."""
     if not (layers := read_layers(config_file, overrides)):
         return base
-    return _merged({f.name: getattr(base, f.name) for f in dataclasses.fields(base)}, layers, overrides)
+    return _merged({f.name: getattr(base, f.name) for f in dataclasses.fields(base)}, config_file, layers, overrides)
 
 
 def _defaults() -> dict[str, Any]:
@@ -239,11 +239,13 @@ def _defaults() -> dict[str, Any]:
     return made | {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
 
 
-def _merged(settings: Mapping[str, Any], layers: Sequence[Any], overrides: Sequence[str]) -> TrainConfig:
-    """Configuration of all fields, of which only what ``layers`` leave is checked."""
+def _merged(
+    settings: Mapping[str, Any], config_file: Path | None, layers: Sequence[Any], overrides: Sequence[str]
+) -> TrainConfig:
+    """Configuration of all fields, of which only what ``layers`` leave is checked; the first may be a file's."""
     trust(*_modules_in(settings))
     trust_settings(overrides)
-    return config_from_tree(apply_layers(fields_to_tree(TrainConfig, settings), layers))
+    return config_from_tree(apply_layers(fields_to_tree(TrainConfig, settings), layers, config_file))
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> TrainConfig:

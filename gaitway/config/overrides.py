@@ -46,18 +46,24 @@ def asked(layers: Sequence[Mapping[str, Any]], key: str) -> Any:
     return None
 
 
-def apply_layers(tree: Any, layers: Sequence[Any]) -> Any:
+def apply_layers(tree: Any, layers: Sequence[Any], file: Path | None = None) -> Any:
     """``tree`` with every layer merged in; unknown keys and wrong kinds of values raise :class:`ConfigError`.
 
-    ``${key}`` in a layer is the value of another setting, once all layers are merged.
+    It names ``file`` where the first layer is that file's. ``${key}`` in a layer is the value of another setting, once
+    all layers are merged.
     """
     merged = tree
-    for layer in layers:
-        merged = _apply(merged, layer, "", _keys(merged))
+    for number, layer in enumerate(layers):
+        try:
+            merged = _apply(merged, layer, "", _keys(merged))
+        except ConfigError as error:
+            if file is None or number:
+                raise
+            raise ConfigError(f"{file}: {error}") from None
     if not any(map(_references, layers)):
         return merged
     filled = _filled(merged)
-    return apply_layers(tree, [_at(layer, filled) for layer in layers])  # now every value is checked
+    return apply_layers(tree, [_at(layer, filled) for layer in layers], file)  # now every value is checked
 
 
 def trust_settings(overrides: Sequence[str]) -> None:

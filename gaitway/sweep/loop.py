@@ -15,7 +15,7 @@ from ..training.interrupt import StopRequest, stop_requests
 from .finalists import Finalist, finalists, read_values
 from .journal import STUDY
 from .plan import Plan
-from .report import Cost, cost_of, headline, report
+from .report import cost_of, headline, report
 from .search import Search
 
 PAGE = "sweep.html"
@@ -47,7 +47,7 @@ def run_sweep(
         with stop_requests() as stop:
 
             def account() -> None:
-                search.spend(spent + time.monotonic() - began - search.wall)
+                search.spend(spent + time.monotonic() - began - search.wall, workers)
 
             if ended := sum(trial.state.is_finished() for trial in search.trials()):
                 print(f"continuing {folder}: {ended} of {max(trials, ended)} trials have ended", flush=True)
@@ -58,7 +58,7 @@ def run_sweep(
             found = finalists(search, confirm, seeds) if stop.signal is None else []
             failed = _confirm(search, found, workers, place, stop)
         found = read_values(search, found)
-        return _finish(search, found, failed, stop, trials=trials, workers=workers, command=command)
+        return _finish(search, found, failed, stop, trials=trials, command=command)
 
 
 def _check_folder(folder: Path) -> None:
@@ -109,11 +109,10 @@ def _finish(
     stop: StopRequest,
     *,
     trials: int,
-    workers: int,
     command: str,
 ) -> int:
     """Write the page and print its headline; the exit code."""
-    cost: Cost = cost_of(search, workers)
+    cost = cost_of(search)
     page = search.folder / PAGE
     write_text_atomically(page, report(search, found, cost, command).html())
     if stop.signal is not None:

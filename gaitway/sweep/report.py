@@ -44,26 +44,26 @@ PRUNING = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Seconds of a sweep's commands, and of the processes of its trials."""
+    """Seconds of a sweep's commands, of their workers, busy or not, and of the processes of its trials."""
 
     wall: float
+    workers: float
     trials: float
-    workers: int
 
     @property
     def overhead(self) -> float:
         """Share of the time in which fewer than all workers trained, relative to the trainings."""
-        return self.wall * self.workers / self.trials - 1.0 if self.trials else 0.0
+        return self.workers / self.trials - 1.0 if self.trials else 0.0
 
     def __str__(self) -> str:
-        busy = f"{self.workers} at a time: {max(100.0 * self.overhead, 0.0):.1f} % more than the trainings"
-        return f"{self.wall:.0f} s for {self.trials:.0f} s of trials, {busy}"
+        more = f"{max(100.0 * self.overhead, 0.0):.1f} % more than the trainings"
+        return f"{self.wall:.0f} s, for the workers {self.workers:.0f} s: {more}, {self.trials:.0f} s"
 
 
-def cost_of(search: Search, workers: int) -> Cost:
+def cost_of(search: Search) -> Cost:
     """What the search has cost, without the finalists' seeds."""
     seconds = sum(float(trial.user_attrs.get(SECONDS, 0.0)) for trial in search.trials())
-    return Cost(wall=search.wall, trials=seconds, workers=workers)
+    return Cost(wall=search.wall, workers=search.room, trials=seconds)
 
 
 def headline(search: Search, found: Sequence[Finalist]) -> list[str]:

@@ -22,7 +22,7 @@ from .journal import open_study
 from .metric import ERROR
 from .plan import GRACE, RUNGS, Plan
 
-RECORD, WALL = "sweep", "wall_s"
+RECORD, WALL, ROOM = "sweep", "wall_s", "workers_s"
 """Attributes of the study: what it searches, and the seconds that its commands took."""
 SECONDS, REASON = "seconds", "reason"
 """Attributes of a trial: the seconds that its processes took, and why it failed."""
@@ -163,14 +163,20 @@ class Search:
         """Keep what a trial that goes on later has cost."""
         self.runs.pop(job).trial.set_user_attr(SECONDS, round(job.seconds, 3))
 
-    def spend(self, seconds: float) -> None:
-        """Add to the seconds of all commands."""
+    def spend(self, seconds: float, workers: int) -> None:
+        """Add to the seconds of all commands, and to those of their ``workers``."""
         self.study.set_user_attr(WALL, round(self.wall + seconds, 3))
+        self.study.set_user_attr(ROOM, round(self.room + workers * seconds, 3))
 
     @property
     def wall(self) -> float:
         """Seconds of all commands."""
         return float(self.study.user_attrs.get(WALL, 0.0))
+
+    @property
+    def room(self) -> float:
+        """Seconds of all workers of all commands, busy or not."""
+        return float(self.study.user_attrs.get(ROOM, 0.0))
 
     @property
     def has_values(self) -> bool:

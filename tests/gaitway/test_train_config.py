@@ -231,10 +231,13 @@ def test_missing_parameters_are_named(base):
 def test_files_that_are_no_configuration(tmp_path):
     with pytest.raises(ConfigError, match="cannot read"):
         resolve(BLIND, config_file=tmp_path / "none.yaml")
-    for text in ("a: [", "- 1\n- 2\n"):
+    for text in ("a: [", "- 1\n- 2\n", "num_env: 3", "agent: {gama: 1.0}", "seed: 1\nnum_env: ${seed}"):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(ConfigError, match=r"bad\.yaml"):
             resolve(BLIND, config_file=tmp_path / "bad.yaml")
+    (tmp_path / "good.yaml").write_text("num_envs: 4")
+    with pytest.raises(ConfigError, match="^unknown key 'num_env'"):
+        resolve(BLIND, config_file=tmp_path / "good.yaml", overrides=["num_env=3"])
 
 
 def test_unknown_names_suggest_the_nearest():

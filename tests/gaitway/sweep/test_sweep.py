@@ -214,7 +214,7 @@ def test_the_best_are_trained_again_with_other_seeds_and_their_mean_leaves_out_t
 ):
     out = tmp_path / "s"
     assert sweep(out, 4) == 0
-    cost = cost_of(Search(plan(), out), 1).wall
+    cost = cost_of(Search(plan(), out)).wall
     place = Pretended(pause=0.1)
     assert sweep(out, 4, place, confirm=2, seeds=3, workers=2) == 0
     said = capsys.readouterr().out
@@ -279,8 +279,11 @@ def test_a_run_that_another_process_still_writes_is_waited_for(tmp_path):
 def test_what_it_costs_is_told(tmp_path):
     out = tmp_path / "s"
     assert sweep(out, 2, Pretended(pause=0.05)) == 0
-    cost = cost_of(Search(plan(), out), 1)
-    assert cost.wall >= cost.trials >= 1.0 and "more than the trainings" in str(cost)
+    cost = cost_of(Search(plan(), out))
+    assert cost.wall == cost.workers >= cost.trials >= 1.0 and "more than the trainings" in str(cost)
+    assert sweep(out, 4, Pretended(pause=0.05), workers=2) == 0
+    more = cost_of(Search(plan(), out))
+    assert more.workers - cost.workers == pytest.approx(2.0 * (more.wall - cost.wall), abs=0.01)
 
 
 @pytest.mark.slow
