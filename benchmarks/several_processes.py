@@ -1,12 +1,13 @@
-"""Speed of one training in two processes that exchange gradients over gloo, against one process on the same machine.
+"""Speed of one training in two processes that exchange gradients, against one process on the same machine.
 
 All train ANYmal C's blind task with the preset cpu and the same number of environments in total. They take turns, and
 the best of several turns counts, for this is meant to be about code and not about what else the machine does:
 
     one core     one process, held to one core, with one thread
     two threads  one process with two threads for physics and two for learning
-    gloo         gaitway train --cpus 2: torchrun, gloo
-    memory       processes=2: gradients through shared memory
+    two nodes    gaitway train --cpus 1 --nodes 2, twice: gloo, as between machines
+    torchrun     gaitway train --cpus 2: torchrun, shared memory
+    companion    processes=2: shared memory
 
     python benchmarks/several_processes.py [--rounds 3] [--iterations 12] [--envs 512]
 """
@@ -26,9 +27,11 @@ TASK = "velocity-flat-anymal-c-blind"
 CONTESTANTS: dict[str, list[str]] = {
     "one core": ["processes=1", "num_threads=1", "agent.optimizer.workers=1"],
     "two threads": ["processes=1", "num_threads=2", "agent.optimizer.workers=2"],
-    "gloo": ["--cpus", "2", "num_threads=1", "agent.optimizer.workers=1"],
-    "memory": ["processes=2", "num_threads=2", "agent.optimizer.workers=1"],
+    "two nodes": ["--cpus", "1", "--nodes", "2", "num_threads=1", "agent.optimizer.workers=1"],
+    "torchrun": ["--cpus", "2", "num_threads=1", "agent.optimizer.workers=1"],
+    "companion": ["processes=2", "num_threads=2", "agent.optimizer.workers=1"],
 }
+PORT = 29517
 WARM = 2
 """First iterations, which are not counted: they import and allocate."""
 
@@ -44,11 +47,16 @@ def speed(name: str, envs: int, iterations: int) -> float:
         total = envs * 24 * iterations
         command = [sys.executable, "-m", "gaitway", "train", TASK, "--preset", "cpu", "--quiet", "--out", str(out)]
         size = [f"num_envs={each}", "agent.num_steps=24", f"total_steps={total}", "evaluation_episodes=0"]
-        done = subprocess.run(
-            ["taskset", "-c", ",".join(map(str, held)), *command, *size, *settings], capture_output=True, text=True
-        )
-        if done.returncode:
-            raise SystemExit(f"{name}: {done.stderr}")
+        line = ["taskset", "-c", ",".join(map(str, held)), *command, *size, *settings]
+        nodes = [["--node-rank", str(rank), "--endpoint", f"127.0.0.1:{PORT}"] for rank in range(2)]
+        turn = [[*line, *node] for node in nodes] if "--nodes" in settings else [line]
+        processes = [
+            subprocess.Popen(each, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for each in turn
+        ]
+        for process in processes:
+            _, said = process.communicate()
+            if process.returncode:
+                raise SystemExit(f"{name}: {said}")
         rows = read_rows(out / "metrics.jsonl")
     first, last = rows[WARM - 1], rows[-1]
     return float((last["steps"] - first["steps"]) / (last["wall_s"] - first["wall_s"]))

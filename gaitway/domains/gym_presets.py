@@ -45,8 +45,6 @@ OFF_POLICY_STEPS = {
     "lunar-lander-continuous": 500_000,
 }
 """Environment steps of agents with a replay buffer, as in rl-baselines3-zoo."""
-
-
 COMMON: dict[str, Any] = {"num_envs": 8, "checkpoint_interval": 50}
 
 
@@ -71,8 +69,8 @@ def _settings(name: str, agent: str, default: Any, kind: PPOConfig) -> dict[str,
         return _on_policy(name, agent, default, kind)
     if isinstance(default, DQNConfig):
         # rl-baselines3-zoo's settings are for one environment: with four, Acrobot reached -149 in place of -74.
-        preset = DQN_PRESETS.get(name, DQN_PRESETS["lunar-lander"])
-        return {"agent": preset, "num_envs": 4 if name == "atari" else 1}
+        envs = 4 if name == "atari" else 1
+        return {"agent": DQN_PRESETS.get(name, DQN_PRESETS["lunar-lander"]), "num_envs": envs}
     if isinstance(default, SACConfig):
         if agent != "sac":
             return {"agent": default, "num_envs": 128}

@@ -236,7 +236,7 @@ def test_files_that_are_no_configuration(tmp_path):
         with pytest.raises(ConfigError, match=r"bad\.yaml"):
             resolve(BLIND, config_file=tmp_path / "bad.yaml")
     (tmp_path / "good.yaml").write_text("num_envs: 4")
-    with pytest.raises(ConfigError, match="^unknown key 'num_env'"):
+    with pytest.raises(ConfigError, match=r"^unknown key 'num_env'"):
         resolve(BLIND, config_file=tmp_path / "good.yaml", overrides=["num_env=3"])
 
 
