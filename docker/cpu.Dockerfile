@@ -13,6 +13,7 @@ RUN apt-get update \
 
 # For example --build-arg PIP_ARGS="--extra-index-url <index of torch's CPU builds>" for a smaller image.
 ARG PIP_ARGS=""
+ARG EXTRAS="train,mujoco,gyms,atari"
 
 WORKDIR /opt/gaitway
 COPY pyproject.toml constraints.txt README.md LICENSE THIRD_PARTY_LICENSES ./
@@ -21,7 +22,7 @@ COPY sim2real sim2real
 COPY agents agents
 COPY extensions extensions
 COPY tasks tasks
-RUN pip install --no-cache-dir ${PIP_ARGS} -c constraints.txt '.[train,mujoco,gyms,atari]'
+RUN pip install --no-cache-dir ${PIP_ARGS} -c constraints.txt ".[${EXTRAS}]"
 
 ENV MUJOCO_GL=egl
 RUN useradd --create-home gaitway && mkdir /work && chown gaitway /work

@@ -113,12 +113,15 @@ def _check_gaitway(words: list[str]) -> None:
             for agent in args.agent.split(","):
                 resolve(task, agent=agent, world=args.world, overrides=args.settings)
     if args.command == "sweep":
-        given = {
-            name: getattr(args, name) for name in ("agent", "world", "preset", "metric", "minimize", "seed", "prune")
-        }
-        make_plan(args.task, args.space, args.settings, config_file=args.config, threads=None, **given)
+        planned(args)
     if args.command in ("twin", "deploy", "rehearse") and args.robot != ROS2:
         hardware_of(args.robot)
+
+
+def planned(args: argparse.Namespace) -> object:
+    """The plan of a ``gaitway sweep``."""
+    given = {name: getattr(args, name) for name in ("agent", "world", "preset", "metric", "minimize", "seed", "prune")}
+    return make_plan(args.task, args.space, args.settings, config_file=args.config, threads=None, **given)
 
 
 def resolved(args: argparse.Namespace) -> object:

@@ -17,11 +17,12 @@ import yaml
 from gaitway import cli, launch
 from gaitway.runs.folder import RunFolder
 
-from .checks import resolved
+from .checks import planned, resolved
 from .pages import ROOT
 
 FOLDER = ROOT / "docs/examples/cluster"
 SLURM, KUBERNETES, SKYPILOT = (FOLDER / name for name in ("slurm.sbatch", "kubernetes.yaml", "skypilot.yaml"))
+RAY_SLURM, KUBERAY = FOLDER / "ray.sbatch", FOLDER / "kuberay.yaml"
 
 
 def script(folder: Path, name: str, text: str) -> None:
@@ -86,10 +87,29 @@ def test_skypilot_starts_every_node_with_its_number(tmp_path):
         assert found == launch.Nodes(gpus="all", cpus=None, nodes=2, node_rank=rank, endpoint="10.0.0.5:29500")
 
 
-def test_slurm_is_told_what_the_training_needs():
-    subprocess.run(["bash", "-n", str(SLURM)], check=True)
-    told = [shlex.split(line)[1] for line in SLURM.read_text().splitlines() if line.startswith("#SBATCH")]
-    assert {"--requeue", "--signal=USR1@120", "--ntasks-per-node=1", "--open-mode=append"} <= set(told)
+def test_kuberay_sweeps_on_the_cluster_that_it_makes(tmp_path):
+    job: dict[str, Any] = yaml.safe_load(KUBERAY.read_text())
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    spec = job["spec"]
+    groups = [spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]]
+    folders = set()
+    for group in groups:
+        (container,) = group["template"]["spec"]["containers"]
+        (mount,), (volume,) = container["volumeMounts"], group["template"]["spec"]["volumes"]
+        assert mount["name"] == volume["name"] and container["image"] == "gaitway:ray"
+        folders.add((volume["persistentVolumeClaim"]["claimName"], mount["mountPath"]))
+    assert len(folders) == 1, "all pods see one folder"
+    args = cli.parse(trained(tmp_path, spec["entrypoint"], RAY_ADDRESS="10.0.0.7:6379"))
+    planned(args)
+    assert args.command == "sweep" and args.ray == "10.0.0.7:6379"
+    assert args.out.is_relative_to(next(iter(folders))[1])
+
+
+@pytest.mark.parametrize(("file", "warned"), [(SLURM, "USR1@120"), (RAY_SLURM, "B:USR1@120")], ids=["torchrun", "ray"])
+def test_slurm_is_told_what_the_training_needs(file, warned):
+    subprocess.run(["bash", "-n", str(file)], check=True)
+    told = [shlex.split(line)[1] for line in file.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert {"--requeue", f"--signal={warned}", "--ntasks-per-node=1", "--open-mode=append"} <= set(told)
     assert all(line.startswith("--") for line in told)
 
 
@@ -154,3 +174,51 @@ def test_a_slurm_job_trains_on_its_nodes_and_requeues_itself_when_it_is_warned(t
         second.kill()
     assert second.returncode == 0, wrong
     assert f"finished: {steps + 64:,} steps" in said and len(requeued.read_text().split()) == 1
+
+
+RAY = """#!/bin/bash
+# ray symmetric-run, as it is on the head of two nodes: the rest of it is the other node's.
+[ "$SLURM_NODEID" = 0 ] || exit 0
+[ "$1 $2 $4 $5 $6 $7" = "symmetric-run --address --min-nodes 2 --num-cpus 3" ] && [ "$8" = -- ] || exit 7
+shift 8
+"$@"
+"""
+SWEEP = """#!/bin/bash
+printf '%s\\n' "$@" > "$WORDS.new" && mv "$WORDS.new" "$WORDS"
+trap 'exit 138' USR1
+while [ ! -e "$DONE" ]; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize("warned", [False, True])
+def test_a_slurm_job_sweeps_on_its_nodes_and_requeues_itself_when_it_is_warned(tmp_path, warned):
+    """With srun, scontrol, ray and gaitway replaced by scripts."""
+    names = {"srun": SRUN, "scontrol": SCONTROL, "ray": RAY, "gaitway": SWEEP}
+    for name, text in names.items():
+        script(tmp_path, name, text)
+    tasks, requeued, words, done = (tmp_path / name for name in ("tasks", "requeued", "words", "done"))
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        **{"SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "node[0-1]", "SLURM_JOB_ID": "12345", "SLURM_CPUS_PER_TASK": "3"},
+        **{"TASKS": str(tasks), "REQUEUED": str(requeued), "WORDS": str(words), "DONE": str(done)},
+        **{"OUT": str(tmp_path / "sweep"), "TMPDIR": str(tmp_path)},
+    }
+    job = subprocess.Popen(["bash", str(RAY_SLURM)], env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not words.exists() and job.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if warned:
+            job.send_signal(signal.SIGUSR1)
+        else:
+            done.touch()
+        _, wrong = job.communicate(timeout=60)
+    finally:
+        done.touch()
+        job.kill()
+    assert job.returncode == (138 if warned else 0), wrong
+    assert requeued.exists() == warned and not list(tmp_path.glob("tmp.*"))
+    args = cli.parse(words.read_text().split("\n")[:-1])
+    planned(args)
+    assert (args.command, args.ray, args.out) == ("sweep", "localhost:22345", tmp_path / "sweep")
