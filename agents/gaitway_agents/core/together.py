@@ -146,7 +146,8 @@ def _memory(size: int) -> int:
 def met(store: Any, rank: int, size: int) -> Together:
     """The :class:`Together` of ``size`` processes of one machine that share ``store``, one of torch.distributed."""
     found: dict[int, socket.socket] = {}
-    with tempfile.TemporaryDirectory(prefix="gaitway-") as folder, socket.socket(socket.AF_UNIX) as door:
+    place = tempfile.gettempdir() if len(tempfile.gettempdir()) < 80 else "/tmp"  # a socket's path has 107 characters
+    with tempfile.TemporaryDirectory(prefix="gaitway-", dir=place) as folder, socket.socket(socket.AF_UNIX) as door:
         door.bind(path := f"{folder}/door")
         door.listen(size)
         store.set(f"door/{rank}", path)

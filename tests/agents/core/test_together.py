@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -73,7 +74,10 @@ def test_bfloat16_is_added_in_float32():
 
 
 @pytest.mark.parametrize("size", [2, 5])
-def test_processes_meet_through_a_store(size):
+def test_processes_meet_through_a_store(size, tmp_path, monkeypatch):
+    folder = tmp_path / ("long" * size * 10)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     store = torch.distributed.HashStore()
 
     def work(rank: int) -> Tensor:
