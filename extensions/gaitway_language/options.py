@@ -20,6 +20,8 @@ from gaitway_files.ranges import (
 
 OWN = "own"
 """Server that the training starts itself."""
+SERVERS = ("vllm-server", "vllm-serve")
+"""Rollouts at an address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +79,16 @@ class LanguageOptions(Checked):
     """True recomputes activations in the backward pass: slower, with a fraction of the memory."""
     lora: LoraOptions | None = None
     """Low-rank adapters; None trains all weights."""
-    rollout: Annotated[str, one_of("transformers", "vllm", "vllm-server")] = "transformers"
-    """Engine that generates answers: "transformers" in this process, "vllm" in this process, or a "vllm-server"."""
+    rollout: Annotated[str, one_of("transformers", "vllm", "vllm-server", "vllm-serve")] = "transformers"
+    """Engine that generates answers: "transformers" or "vllm" in this process, a "vllm-server" of Gaitway's, or vLLM's
+    own server, "vllm-serve"."""
     server: str = ""
-    """Address of the vLLM server, http://host:port, for rollout "vllm-server". "own" has the training start a process
-    on this machine for its rollout "transformers" or "vllm", and start another one if it ends. Else empty."""
+    """Address of the server, http://host:port, for rollouts "vllm-server" and "vllm-serve". "own" has the training
+    start a process on this machine for its rollout "transformers" or "vllm", and start another one if it ends. Else
+    empty."""
     transport: Annotated[str, one_of("http", "nccl", "gloo")] = "http"
-    """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory."""
+    """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory,
+    which "vllm-serve" has not."""
     gpu_memory: Annotated[float, Range(lambda share: 0.0 < share < 1.0, "must lie between 0 and 1")] = 0.3
     """Share of the GPU's memory for vLLM in this process, only for rollout "vllm"; typically 0.3 to 0.6."""
     sleep: bool = False
@@ -116,15 +121,17 @@ class LanguageOptions(Checked):
         if (self.model == "tiny") != (self.tiny is not None):
             raise UserError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
         address = "" if self.server == OWN else self.server
-        if (self.rollout == "vllm-server") != bool(address):
+        if (self.rollout in SERVERS) != bool(address):
             raise UserError(
-                f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-server' needs an address, others none or "
-                f"{OWN!r}"
+                f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-serve' or 'vllm-server' needs an address, "
+                f"others none or {OWN!r}"
             )
         if address and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", address):
             raise UserError(f"server {self.server!r}: write http://host:port, or {OWN}")
         if self.transport != "http" and not self.server:
             raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a server has one")
+        if self.transport == "gloo" and self.rollout == "vllm-serve":
+            raise UserError("transport 'gloo' with rollout 'vllm-serve': vLLM's server takes 'nccl' or 'http'")
         if self.sleep and (self.rollout != "vllm" or self.server):
             raise UserError(
                 f"sleep with rollout {self.rollout!r}, server {self.server!r}: only 'vllm' in this process can sleep"

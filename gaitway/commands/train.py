@@ -134,11 +134,14 @@ def add_options(parser: options.Parser) -> None:
     texts = parser.add_argument_group("language tasks")
     parser.option("--model MODEL", "initial model: run or Hugging Face folder, GGUF file, hub id, tiny", within=texts)
     parser.option(
-        "--rollout", "engine that samples the answers", choices=("transformers", "vllm", "vllm-server"), within=texts
+        "--rollout",
+        "engine that samples the answers; vllm-serve: vLLM's own server",
+        choices=("transformers", "vllm", "vllm-server", "vllm-serve"),
+        within=texts,
     )
     parser.option(
         "--server URL|own",
-        "address of the vLLM server, for --rollout vllm-server; own: run the engine in a process of its own",
+        "address of the server, for --rollout vllm-server or vllm-serve; own: run the engine in a process of its own",
         within=texts,
     )
     parser.switch("--lora", "train low-rank adapters only (language.lora.*)", within=texts)

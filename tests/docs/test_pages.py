@@ -90,6 +90,8 @@ OF_OTHERS = {
     "--head", "--address",  # Ray's
     "--nproc_per_node", "--no-python", "--logdir", "--extra-index-url",  # torchrun's, TensorBoard's, pip's
     "--gpus-per-node",  # Slurm's
+    "--weight-transfer-config", "--enable-scale-out", "--logprobs-mode", "--no-enable-chunked-prefill",  # vLLM's
+    "--api-key", "--data-parallel-size", "--tensor-parallel-size",
 }  # fmt: skip
 
 

@@ -89,6 +89,12 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
             asynchronous=options.asynchronous,
             longest=longest,
         )
+    if options.rollout == "vllm-serve":
+        from .vllm_serve import VLLMServeEngine
+
+        return VLLMServeEngine(
+            model, options.server, transport=options.transport, batch_size=options.batch_size, longest=longest
+        )
     from .vllm_server import VLLMServerEngine
 
     return VLLMServerEngine(model, options.server, transport=options.transport)

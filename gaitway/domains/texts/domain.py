@@ -127,13 +127,15 @@ class Texts(Domain):
         return preflight(config)
 
     def check_together(self, config: TrainConfig, asked: str, remedy: str) -> None:
+        from gaitway_language.options import SERVERS
+
         options = config.language
         if options.staleness:
             raise ConfigError(
                 f"{asked} with language.staleness={options.staleness}: a process that samples ahead belongs to one "
                 f"that learns alone; use language.staleness=0, or {remedy}"
             )
-        if options.rollout == "vllm-server" or (options.rollout == "vllm" and not options.server):
+        if options.rollout in SERVERS or (options.rollout == "vllm" and not options.server):
             raise ConfigError(
                 f"{asked} with --rollout {options.rollout}: each process needs its own engine: use --rollout vllm "
                 f"--server own, --rollout transformers, or {remedy}"

@@ -73,6 +73,12 @@ def test_vllm_gets_room_for_what_the_run_needs_and_not_for_what_the_model_can(mo
         ({"asynchronous": True, "rollout": "vllm-server", "server": "http://there:8000"}, "asynchronous with rollout"),
         ({"transport": "pigeon"}, "transport 'pigeon': use one of 'http', 'nccl', 'gloo'"),
         ({"transport": "nccl"}, "only a server has one"),
+        ({"rollout": "vllm-serve"}, "'vllm-serve' or 'vllm-server' needs an address"),
+        (
+            {"rollout": "vllm-serve", "server": "http://there:8000", "transport": "gloo"},
+            "vLLM's server takes 'nccl' or 'http'",
+        ),
+        ({"asynchronous": True, "rollout": "vllm-serve", "server": "http://there:8000"}, "asynchronous with rollout"),
         ({"rollout": "vllm-server", "server": "own"}, "'vllm-server' needs an address, others none or 'own'"),
         ({"server": "http://there:8000"}, "'vllm-server' needs an address, others none or 'own'"),
         ({"rollout": "vllm", "server": "own", "sleep": True}, "only 'vllm' in this process can sleep"),

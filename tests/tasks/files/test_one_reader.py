@@ -51,6 +51,7 @@ OURS = {
     "agents/gaitway_agents/language/asynchronous.py": {"pickle.loads"},  # from the parent process
     "agents/gaitway_agents/core/together.py": {"pickle.loads"},  # from processes of the same training
     "extensions/gaitway_language/engines/serve.py": {"json.loads"},  # of the user's own machines
+    "extensions/gaitway_language/engines/vllm_serve.py": {"json.loads"},  # of the user's own machines
     "extensions/gaitway_language/engines/vllm_server.py": {"json.loads"},  # of the user's own machines
     "sim2real/gaitway_sim2real/mujoco/own_model.py": {"MjModel.from_xml_path"},  # what it has just written
     "sim2real/gaitway_sim2real/mujoco/standalone.py": {"MjModel.from_xml_path"},  # likewise

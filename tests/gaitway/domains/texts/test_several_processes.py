@@ -86,6 +86,7 @@ def test_examples_are_read_once_by_two_processes(tmp_path):
         (["agent.optimizer.store=fsdp", "--server", "own"], "'fsdp' with --server own"),
         (["--cpus", "2", "--rollout", "vllm"], "--rollout vllm --server own"),
         (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://here:1"], "--rollout vllm-server"),
+        (["--cpus", "2", "--rollout", "vllm-serve", "--server", "http://here:1"], "--rollout vllm-serve:"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(tmp_path, capsys, argv, message):
