@@ -104,6 +104,7 @@ def launch(nodes: Nodes, config: TrainConfig, argv: Sequence[str], *, patience: 
     """
     _check_device(nodes, config)
     each = nodes.cpus or visible_gpus(nodes.gpus or ALL)
+    config.domain.check_size(config, each * nodes.nodes)
     program = [sys.executable, "-m", "gaitway", "train", *_without_options(argv), "--distributed"]
     command = [*torchrun(nodes, each, patience), *program]
     if dry_run:

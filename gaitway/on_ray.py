@@ -1,4 +1,4 @@
-"""Trainings on the nodes of a Ray cluster, which share the folder of the runs.
+"""Trainings on the nodes of a Ray cluster, which share the folder of the runs; and what engines there need.
 
 A training is a process beside an actor of Ray, and its numbers are read from its run folder, as everywhere. Ray has no
 authentication: its ports belong into closed networks.
@@ -7,31 +7,28 @@ authentication: its ports belong into closed networks.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import platform
-import re
 import secrets
 import signal
-import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gaitway_files.errors import NotDone, UserError
+from gaitway_files.ray_cluster import join_cluster
 
 from .catalogue import RAY, require
 from .jobs import POLL_S, Here, Job, Place
 from .runs.files import make_folder, write_text_atomically
 from .version import version_line
 
-REACH_S, ANSWER_S = 5.0, 120.0
-"""Longest waits for the cluster's port and for the answers of its nodes."""
+ANSWER_S = 120.0
+"""Longest wait for the answers of the nodes."""
 NOTICE_S = 60.0
 """Longest time in which a cluster starts trainings on a node that it has lost."""
-START = "start one with 'ray start --head --port=6379' and name it as HOST:6379"
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,8 @@ class Node:
     name: str
     version: str
     """Gaitway's version and commit, and Python's; what is missing, if it cannot be imported."""
-    sees: bool
-    """Whether it has the folder of the runs."""
+    sees: bool = True
+    """Whether it has the folder of the runs, if it was asked."""
 
 
 class Worker:
@@ -125,13 +122,13 @@ class OnRay:
         Raises :class:`UserError` if it cannot be reached, has other versions, or does not share ``folder``.
         """
         require("--ray", RAY)
-        _reach(address)
         self.cpus, self.gpus = cpus, gpus
         self.here: Place = Here()
         """How a node starts a training."""
-        self.ray = _joined(address)
+        self.ray = join_cluster(address, f"--ray {address}")
         try:
-            wrong = disagreements(_ask(self.ray, folder), version_line())
+            with _token(folder) as token:
+                wrong = disagreements(_ask(self.ray, "--ray", token), version_line())
             if wrong:
                 raise UserError(f"--ray {address}: {'; '.join(wrong)}")
             self.room = int(self.ray.cluster_resources().get("CPU", 0)) // cpus
@@ -170,63 +167,68 @@ def disagreements(nodes: Sequence[Node], version: str) -> list[str]:
     return found
 
 
-def _reach(address: str) -> None:
-    """Raise unless something listens at the address."""
-    if not re.fullmatch(r"[\w.-]+:\d{1,5}", address):
-        raise UserError(f"--ray {address}: write HOST:PORT of the cluster's head, such as 10.0.0.1:6379")
-    host, _, port = address.rpartition(":")
+def check_engines(address: str, *, gpus: int, count: int) -> None:
+    """Raise :class:`UserError` unless the cluster at ``address`` has room for ``count`` engines of a CPU and ``gpus``.
+
+    So it is too where the cluster cannot be reached or has other versions.
+    """
+    option = f"--server ray:{address}"
+    require(option, RAY)
+    ray = join_cluster(address, option)
     try:
-        socket.create_connection((host, int(port)), timeout=REACH_S).close()
-    except (OSError, OverflowError) as error:
-        raise UserError(f"--ray {address}: no cluster answers there ({error}): {START}") from None
+        if wrong := disagreements(_ask(ray, option), version_line()):
+            raise UserError(f"{option}: {'; '.join(wrong)}")
+        have = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(int(min(each.get("CPU", 0), each.get("GPU", 0) // gpus if gpus else count)) for each in have)
+        if room < count:
+            raise UserError(
+                f"{option}: its nodes have room for {room} engines of 1 CPU and {gpus} GPUs, and {count} are needed, "
+                "one for each process that trains; an engine lies on one node"
+            )
+    finally:
+        ray.shutdown()
 
 
-def _joined(address: str) -> Any:
-    """The module of Ray, connected to the cluster."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        said = " ".join(str(error).split())
-        remedy = "install the same versions on all nodes" if "ersion mismatch" in said else START
-        raise UserError(f"--ray {address}: {said[:300]}: {remedy}") from None
-    return ray
-
-
-def _ask(ray: Any, folder: Path) -> list[Node]:
-    """The answers of all nodes with CPUs. Raises :class:`NotDone` if one does not answer."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    def about(token: str) -> tuple[str, bool]:  # within: sent by its code, to nodes that may lack Gaitway
-        import os as system
-
-        try:
-            from gaitway.version import version_line as line
-
-            return line(), system.path.exists(token)
-        except ImportError as error:
-            return f"not at all ({error})", system.path.exists(token)
-
+@contextlib.contextmanager
+def _token(folder: Path) -> Iterator[Path]:
+    """A file in ``folder`` for the time of a block, by which nodes see whether they have the folder."""
     there = folder.exists()
     make_folder(folder)
     token = folder.absolute() / f".ray-{secrets.token_hex(8)}"
     write_text_atomically(token, platform.node())
+    try:
+        yield token
+    finally:
+        token.unlink(missing_ok=True)
+        if not there:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def _ask(ray: Any, option: str, token: Path | None = None) -> list[Node]:
+    """The answers of all nodes with CPUs. Raises :class:`NotDone` if one does not answer."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def about(token: str | None) -> tuple[str, bool]:  # within: sent by its code, to nodes that may lack Gaitway
+        import os as system
+
+        sees = token is None or system.path.exists(token)
+        try:
+            from gaitway.version import version_line as line
+
+            return line(), sees
+        except ImportError as error:
+            return f"not at all ({error})", sees
+
     try:
         nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
         task = ray.remote(num_cpus=0, max_retries=0)(about)
         answers = {
             f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": task.options(
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(str(token))
+            ).remote(None if token is None else str(token))
             for node in nodes
         }
         return [Node(name, *ray.get(answer, timeout=ANSWER_S)) for name, answer in answers.items()]
     except ray.exceptions.RayError as error:
-        raise NotDone(f"--ray: a node does not answer: {str(error).splitlines()[0]}") from None
-    finally:
-        token.unlink(missing_ok=True)
-        if not there:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        raise NotDone(f"{option}: a node does not answer: {str(error).splitlines()[0]}") from None

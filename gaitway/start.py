@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,8 @@ def begin(order: Order) -> tuple[Path | None, int]:
 
 def _begin(order: Order) -> tuple[Path | None, int]:
     task, agent, world, path = _admitted(order)
+    from gaitway_agents.core import distributed
+
     from .domains.table import domain_of
     from .runs import folder as runs
 
@@ -82,6 +84,7 @@ def _begin(order: Order) -> tuple[Path | None, int]:
     config, preset = configuration(order), preset_of(order)
     if order.distributed:
         check_together(config, "--distributed")
+    domain.check_size(config, distributed.size())
     _check_installed(config)
     config = domain.preflight(config)
     domain.start(config)
@@ -129,14 +132,14 @@ def admit_world(world: str | None) -> None:
 
 
 def planned(order: Order) -> TrainConfig:
-    """The configuration that :func:`begin` will train with, as far as it is known before anything starts."""
+    """The configuration that :func:`begin` will train with in each of several processes, before they start."""
     *_, world, path = _admitted(order)
     from .runs import folder as runs
 
     if order.resume and path is not None and runs.is_run(path):
-        return runs.RunFolder.open(path).config()
+        return _changed(order, runs.RunFolder.open(path).config(), path)
     require(f"training in {world}", WORLDS[world])
-    return configuration(order)
+    return configuration(replace(order, settings=["processes=1", *order.settings]))  # a preset would choose two
 
 
 def check_together(config: TrainConfig, asked: str) -> None:
@@ -246,10 +249,12 @@ def _resume(order: Order, path: Path) -> int:
 
 
 def _continue(order: Order, path: Path, folder: RunFolder) -> int:
+    from gaitway_agents.core import distributed
+
     from .config.overrides import trust_settings
-    from .domains.table import check_options, find_task
+    from .domains.table import find_task
     from .runs.files import refuse_links
-    from .train_config import difference, merge
+    from .train_config import difference
 
     refuse_links(*path.iterdir())
     trust_settings(order.settings)
@@ -262,9 +267,7 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
         if asked is not None and asked != had and (name, asked, had) != ("preset", NO_PRESET, None):
             raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
     require(f"training in {stored.world}", WORLDS[stored.world])
-    check_options(stored.task, order.options)
-    stored.domain.check_continued(stored, order.options, path)
-    config = merge(stored, order.config, settings_of(order, stored.world))
+    config = _changed(order, stored, path)
     if changed := [key for key in difference(stored, config) if key not in RESUMABLE]:
         raise UserError(
             f"{changed[0]} cannot change when a run is continued (only {', '.join(RESUMABLE)} can): "
@@ -283,6 +286,9 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
         if _stays_good(folder, stored, config):
             print(f"{path} is finished: good after {steps:,} steps; raise least_steps or total_steps to train on")
             return 0
+    if order.distributed:
+        check_together(config, "--distributed")
+    config.domain.check_size(config, distributed.size())
     _check_installed(config)
     config.domain.start(config.domain.as_begun(config, folder.record))
     if not _keeps_records():
@@ -291,6 +297,16 @@ def _continue(order: Order, path: Path, folder: RunFolder) -> int:
     _print_notes(config, continued=True)
     folder.set_config(config)
     return _train(config, folder, order)
+
+
+def _changed(order: Order, stored: TrainConfig, path: Path) -> TrainConfig:
+    """The configuration of the run in ``path``, with what an order to continue it changes."""
+    from .domains.table import check_options
+    from .train_config import merge
+
+    check_options(stored.task, order.options)
+    chosen = stored.domain.check_continued(stored, order.options, path)
+    return merge(stored, order.config, [*chosen, *settings_of(order, stored.world)])
 
 
 def _check_installed(config: TrainConfig) -> None:

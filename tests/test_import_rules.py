@@ -145,7 +145,7 @@ MAY = {
     },
     "gaitway_files": {
         "checkpoints.py": ("torch",), "adapters.py": ("torch", "bitsandbytes"), "graphs.py": ("onnxruntime",),
-        "packed.py": ("zstandard", "lz4"),
+        "packed.py": ("zstandard", "lz4"), "ray_cluster.py": ("ray",),
     },
     "gaitway_onboard": {"wire/": ("cyclonedds",), "flight/": ("mcap",), "bundle/signature.py": ("cryptography",)},
 }  # fmt: skip

@@ -85,7 +85,8 @@ def estimate_memory(
         kept["reference"] = (4 * parameters) // share if store == "fsdp" else 4 * parameters - 2 * linear
     if critic:
         kept["critic"] = sum(kept.values()) - kept.get("reference", 0)
-    engine = engine_bytes * parameters if options.rollout == "transformers" else 0
+    here = options.rollout == "transformers" and not (samples and options.cluster)
+    engine = engine_bytes * parameters if here else 0
     if samples and engine:
         kept["engine's weights"] = engine
     if samples and options.staleness:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from gaitway_files.errors import UserError
@@ -18,8 +18,9 @@ from gaitway_files.ranges import (
     one_of,
 )
 
-OWN = "own"
-"""Server that the training starts itself."""
+OWN, RAY = "own", "ray:"
+"""Servers that the training starts itself: on this machine, and on a node of the Ray cluster whose HOST:PORT follows.
+"""
 SERVERS = ("vllm-server", "vllm-serve")
 """Rollouts at an address."""
 
@@ -83,9 +84,10 @@ class LanguageOptions(Checked):
     """Engine that generates answers: "transformers" or "vllm" in this process, a "vllm-server" of Gaitway's, or vLLM's
     own server, "vllm-serve"."""
     server: str = ""
-    """Address of the server, http://host:port, for rollouts "vllm-server" and "vllm-serve". "own" has the training
-    start a process on this machine for its rollout "transformers" or "vllm", and start another one if it ends. Else
-    empty."""
+    """Address of the server, http://host:port, for rollouts "vllm-server" and "vllm-serve"; for a training in several
+    processes, as many with commas between them. The training itself starts a process for its rollout "transformers" or
+    "vllm", and another one if that ends: with "own" on this machine, with "ray:HOST:PORT" on a node of the Ray cluster
+    that has its head there. Else empty."""
     transport: Annotated[str, one_of("http", "nccl", "gloo")] = "http"
     """Transport of weights to the server: "http", "nccl" from this GPU to another, or "gloo" from memory to memory,
     which "vllm-serve" has not."""
@@ -120,14 +122,21 @@ class LanguageOptions(Checked):
         super().__post_init__()
         if (self.model == "tiny") != (self.tiny is not None):
             raise UserError(f"model {self.model!r}, tiny {self.tiny}: only 'tiny' has sizes")
-        address = "" if self.server == OWN else self.server
-        if (self.rollout in SERVERS) != bool(address):
+        if (self.rollout in SERVERS) != bool(self.servers):
             raise UserError(
                 f"rollout {self.rollout!r}, server {self.server!r}: 'vllm-serve' or 'vllm-server' needs an address, "
-                f"others none or {OWN!r}"
+                f"others none, {OWN!r} or '{RAY}HOST:PORT'"
             )
-        if address and not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", address):
-            raise UserError(f"server {self.server!r}: write http://host:port, or {OWN}")
+        if self.cluster and not re.fullmatch(r"[\w.-]+:\d{1,5}", self.cluster):
+            raise UserError(f"server {self.server!r}: write {RAY}HOST:PORT of the cluster's head, {RAY}10.0.0.1:6379")
+        for address in self.servers:
+            if not re.fullmatch(r"https?://([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?/?", address):
+                raise UserError(
+                    f"server {address!r}: write http://host:port, several with commas and no spaces between them, "
+                    f"{OWN} or {RAY}HOST:PORT"
+                )
+            if [other.rstrip("/") for other in self.servers].count(address.rstrip("/")) > 1:
+                raise UserError(f"server {address!r} twice: each process needs one of its own")
         if self.transport != "http" and not self.server:
             raise UserError(f"transport {self.transport!r} with rollout {self.rollout!r}: only a server has one")
         if self.transport == "gloo" and self.rollout == "vllm-serve":
@@ -151,6 +160,24 @@ class LanguageOptions(Checked):
                 f"max_staleness {self.max_staleness} below staleness {self.staleness}, by which every token is late: "
                 "raise max_staleness, or leave it out"
             )
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Addresses of servers that others start, one for each process of the training."""
+        return () if self.server in ("", OWN) or self.cluster else tuple(self.server.split(","))
+
+    @property
+    def cluster(self) -> str:
+        """HOST:PORT of the Ray cluster that has the engine; empty without one."""
+        return self.server.removeprefix(RAY) if self.server.startswith(RAY) else ""
+
+    def gpus_there(self, on_gpu: bool) -> int:
+        """GPUs that an engine on a cluster needs, for a model that learns on a GPU or not."""
+        return self.tensor_parallel if self.rollout == "vllm" else int(on_gpu)
+
+    def of_process(self, rank: int) -> LanguageOptions:
+        """The options of one of the processes that learn together, with its own server."""
+        return replace(self, server=self.servers[rank]) if len(self.servers) > 1 else self
 
     @property
     def ahead(self) -> int:

@@ -62,7 +62,7 @@ import argparse
 import json
 import sys
 import warnings
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +140,9 @@ def add_options(parser: options.Parser) -> None:
         within=texts,
     )
     parser.option(
-        "--server URL|own",
-        "address of the server, for --rollout vllm-server or vllm-serve; own: run the engine in a process of its own",
+        "--server URL[,URL...]|own|ray:HOST:PORT",
+        "address of the server, for --rollout vllm-server or vllm-serve, or one for each of several processes; own: "
+        "run the engine in a process of its own; ray:HOST:PORT: run it on a node of the Ray cluster with that head",
         within=texts,
     )
     parser.switch("--lora", "train low-rank adapters only (language.lora.*)", within=texts)
@@ -204,9 +205,8 @@ def launched(args: argparse.Namespace) -> int:
     nodes = launch.Nodes(**{f.name: getattr(args, f.name) for f in fields(launch.Nodes)} | {"nodes": args.nodes or 1})
     nodes.check()
     order = order_of(args)
-    alone = replace(order, settings=["processes=1", *order.settings])  # a preset would choose two on two cores
     with launch.environment():
-        config = planned(alone)
+        config = planned(order)
         check_together(config, nodes.option)
         return launch.launch(nodes, config, args.argv[1:], patience=args.patience, dry_run=args.dry_run)
 

@@ -224,15 +224,23 @@ class Domain(ABC):
         """Raise :class:`gaitway.errors.ConfigError` where the processes that ``asked`` asks for cannot learn as one."""
         raise ConfigError(f"{asked}: {config.task.name} is {self.kind}, learnt in one process; {remedy}")
 
+    def check_size(self, config: Config, count: int) -> None:  # noqa: B027
+        """Raise :class:`gaitway.errors.ConfigError` if the settings are for another number of processes of torchrun
+        than ``count``; 1 is this one alone."""
+
     def start(self, config: Config) -> None:  # noqa: B027
-        """Start a simulator that has to be the first thing that runs."""
+        """Start a simulator that has to be the first thing that runs; raise for a cluster that is not there."""
 
     def notes(self, config: Config, *, continued: bool) -> Iterable[str]:
         """Notes for the user when a training begins or continues."""
         return ()
 
-    def check_continued(self, config: Config, options: Mapping[str, Any], path: Path) -> None:  # noqa: B027
-        """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with."""
+    def check_continued(self, config: Config, options: Mapping[str, Any], path: Path) -> Sequence[str]:
+        """Raise :class:`RunError` if options of the command line are not those that the run in ``path`` began with.
+
+        Returns the ``key=value`` of options that may change when a run is continued.
+        """
+        return ()
 
     def as_begun(self, config: Config, record: Mapping[str, Any]) -> Config:
         """``config`` with the choices in a run's record, made when it began."""

@@ -108,7 +108,7 @@ class Robots(Environments):
         super().check(config)
         _check_task(config.task)
 
-    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:
+    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> Sequence[str]:
         if paths := options.get("against"):
             from .against import Against
 
@@ -117,11 +117,12 @@ class Robots(Environments):
         if (teacher := options.get("teacher")) and str(Path(teacher).resolve()) != (had := self.teacher_of(config)):
             raise RunError(f"{path} was started with --teacher {had!r}, not {teacher}: choose another --out")
         if (parameters := options.get("parameters")) is None:
-            return
+            return ()
         task = self.find(config.task.name, config.preset) or config.task
         given = _identified(task, parameters)
         if given.robot.parameters != config.task.robot.parameters:
             raise RunError(f"{path} was not started with --parameters {parameters}: choose another --out")
+        return ()
 
     def as_begun(self, config: TrainConfig, record: Mapping[str, Any]) -> TrainConfig:
         return backend(config.world).as_begun(config, record)

@@ -36,6 +36,7 @@ NOT_HERE = (
     (r"gaitway .*--world isaaclab", "needs Isaac Lab; tests/peers/isaaclab has its own code"),
     (r"gaitway .*--world mujoco-warp", "needs MuJoCo Warp; tests/peers/warp has its own code"),
     (r"gaitway .*--engine ", "needs Isaac Lab; tests/gaitway/backends and tests/peers/isaaclab3 run the parts"),
+    (r"gaitway train .*--server ray:", "needs a cluster; tests/gaitway/domains/texts/test_engine_on_ray.py has one"),
     (r"gaitway .*--rollout vllm|python -m gaitway_language.engines.serve", "needs vLLM; tests/peers/vllm"),
     (r"gaitway train .*--server own", "starts processes; tests/gaitway/domains/texts/test_engine_killed.py trains so"),
     (r"gaitway export .*rsl-rl", "needs a run without mirrors; tests/agents/test_rsl_rl_checkpoints.py makes one"),

@@ -87,7 +87,7 @@ def test_every_link_goes_somewhere(page):
 OF_OTHERS = {
     "--headless", "--rl_library", "--task", "--export_io_descriptors",  # Isaac Lab's
     "--external_callback", "--frontend",
-    "--head", "--address",  # Ray's
+    "--head", "--address", "--num-gpus",  # Ray's
     "--nproc_per_node", "--no-python", "--logdir", "--extra-index-url",  # torchrun's, TensorBoard's, pip's
     "--gpus-per-node",  # Slurm's
     "--weight-transfer-config", "--enable-scale-out", "--logprobs-mode", "--no-enable-chunked-prefill",  # vLLM's

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import pretended_trainings
 import pytest
+import ray_nodes
 import torch
 from gaitway_files.errors import UserError
 from optuna.trial import TrialState
@@ -35,26 +33,9 @@ def wait_for(condition, seconds: float = 300.0) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Any]:
-    """A head without CPUs and two nodes of one CPU, all on loopback."""
-    settings = {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # Ray would take the outer interface of this machine
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # its own 15 would wait for whatever else this machine does
-        "RAY_TMPDIR": "/tmp/ray-gaitway",  # paths of its sockets have at most 107 characters
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        path = [str(Path(pretended_trainings.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        patch.setenv("PYTHONPATH", os.pathsep.join(path))  # of the nodes
-        from ray.cluster_utils import Cluster
-
-        store = {"object_store_memory": 100 * 2**20}
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **store})
-        made.gaitway_nodes = [made.add_node(num_cpus=1, **store) for _ in range(2)]
+def cluster() -> Iterator[Any]:
+    with ray_nodes.cluster() as made:
         yield made
-        made.shutdown()
 
 
 @pytest.mark.slow

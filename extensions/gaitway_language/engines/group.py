@@ -32,12 +32,18 @@ class WeightGroup:
         self.backend, self.rank, self._wait = backend, rank, timedelta(seconds=timeout)
         self._store = dist.TCPStore(host, port, 2, rank == 0, self._wait, wait_for_workers=False)
         self.port: int = self._store.port
+        self._here = host if rank == 0 else own_address(host, port)
         self._group: Any = None
 
     def join(self) -> None:
         """Meet the other side; both have to call this."""
         if self.backend == "gloo":
-            self._group = dist.ProcessGroupGloo(self._store, self.rank, 2, self._wait)
+            kind: Any = dist.ProcessGroupGloo
+            gloo = kind._Options()
+            # By itself it takes the address of this machine's name, which the other side may not reach.
+            gloo._devices = [kind.create_device(hostname=self._here)]
+            gloo._timeout = self._wait
+            self._group = kind(self._store, self.rank, 2, gloo)
             return
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = self._wait

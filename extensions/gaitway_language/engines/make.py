@@ -70,10 +70,8 @@ def rounding(live: TransformersEngine, prompts: Sequence[Sequence[int]], dtype: 
 
 def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> Engine:
     dtype: torch.dtype = getattr(torch, options.dtype)
-    if options.server == OWN:
-        from .own_server import OwnServerEngine
-
-        return OwnServerEngine(model, options, longest=longest)
+    if options.server == OWN or options.cluster:
+        return _started(options, model, longest)
     if options.rollout == "transformers":
         return TransformersEngine(model, dtype=dtype, batch_size=options.batch_size, asynchronous=options.asynchronous)
     if options.rollout == "vllm":
@@ -98,3 +96,18 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
     from .vllm_server import VLLMServerEngine
 
     return VLLMServerEngine(model, options.server, transport=options.transport)
+
+
+def _started(options: LanguageOptions, model: nn.Module, longest: int | None) -> Engine:
+    """An engine in a process that this one starts."""
+    from .own_server import Here, Order, OwnServerEngine, Place, environment_beside
+
+    order, device = Order.of(model, options, longest), next(model.parameters()).device
+    place: Place
+    if options.cluster:
+        from .on_ray import OnNode
+
+        place = OnNode(options.cluster, order, gpus=options.gpus_there(device.type == "cuda"))
+    else:
+        place = Here(order, environment_beside(device))
+    return OwnServerEngine(model, place, order.token, transport=options.transport)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from .stream import WeightStream
 
 WAIT = 300.0
 """Longest time that a server may be away during a training [s]."""
+ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Time until a machine is asked whether it is still there, and between questions [s]; questions without an answer."""
 
 
 class VLLMServerEngine:
@@ -139,12 +142,16 @@ class VLLMServerEngine:
         elif body is not None:
             data, headers = json.dumps(body).encode(), headers | {"Content-Type": "application/json"}
         try:
+            connection.connect()
+            _keep_alive(connection.sock)
             connection.request(method, path, data, headers)
             response = connection.getresponse()
             status, found = response.status, json.loads(response.read())
         except (OSError, HTTPException, json.JSONDecodeError) as error:
             # What takes too long, or answers something else, is there.
-            slow = isinstance(error, TimeoutError) and timeout is None
+            slow = (
+                isinstance(error, TimeoutError) and error.errno is None and timeout is None
+            )  # else it is the network's
             there = slow or isinstance(error, json.JSONDecodeError)
             raise (UserError if there else EngineLostError)(self._silence(error)) from error
         finally:
@@ -153,3 +160,11 @@ class VLLMServerEngine:
             kind_of = {400: UserError, 410: EngineLostError}.get(status, RuntimeError)
             raise kind_of(f"the server {self.address} says: {found['error']}")
         return found
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Have the system ask for the other machine while its answer takes long: one without power sends no farewell."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in ALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:  # Linux has all of them
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -194,7 +194,7 @@ def checked_engine(
     """The engine that ``config`` asks for, with room for what ``task`` allows, compared with ``model`` on ``rows``."""
     agent: Any = config.agent
     return make_engine(
-        config.language,
+        config.language.of_process(distributed.rank()),
         model,
         [prompt_tokens(row, task, conversation) for row in rows],
         longest=task.max_prompt_tokens + task.max_completion_tokens,

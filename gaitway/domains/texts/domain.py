@@ -103,15 +103,16 @@ class Texts(Domain):
                 "agent.prompts_per_step, agent.group_size and agent.batch_size say how much is done at once"
             )
 
-    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> None:
+    def check_continued(self, config: TrainConfig, options: Mapping[str, Any], path: Path) -> Sequence[str]:
         from .settings import chosen_options
 
         for name, asked in chosen_options(options, lora=False).items():
-            # The sizes of "tiny" are settings, not what the option says.
-            if name != "tiny" and asked != (had := getattr(config.language, name)):
+            # The sizes of "tiny" are settings, not what the option says. Servers may be others each time.
+            if name not in ("tiny", "server") and asked != (had := getattr(config.language, name)):
                 raise RunError(f"{path} was started with --{name} {had}, not {asked}: choose another --out")
         if "lora" in options and config.language.lora is None:
             raise RunError(f"{path} was started without --lora: choose another --out")
+        return [f"language.server={options['server']}"] if "server" in options else []
 
     def parameters(self, config: TrainConfig) -> dict[str, int]:
         if (tiny := config.language.tiny) is None:
@@ -127,19 +128,37 @@ class Texts(Domain):
         return preflight(config)
 
     def check_together(self, config: TrainConfig, asked: str, remedy: str) -> None:
-        from gaitway_language.options import SERVERS
-
         options = config.language
         if options.staleness:
             raise ConfigError(
                 f"{asked} with language.staleness={options.staleness}: a process that samples ahead belongs to one "
                 f"that learns alone; use language.staleness=0, or {remedy}"
             )
-        if options.rollout in SERVERS or (options.rollout == "vllm" and not options.server):
+        if options.rollout == "vllm" and not options.server:
             raise ConfigError(
                 f"{asked} with --rollout {options.rollout}: each process needs its own engine: use --rollout vllm "
                 f"--server own, --rollout transformers, or {remedy}"
             )
+
+    def check_size(self, config: TrainConfig, count: int) -> None:
+        servers = config.language.servers
+        if servers and len(servers) != count:
+            few = "1 process trains" if count == 1 else f"{count} processes train"
+            raise ConfigError(
+                f"language.server={config.language.server}: {few}, and each needs a server of its own: name {count}, "
+                f"not {len(servers)}, with commas between them"
+            )
+
+    def start(self, config: TrainConfig) -> None:
+        options = config.language
+        if options.cluster:
+            from gaitway_agents.core import distributed
+
+            from ...on_ray import check_engines
+            from .devices import find_device
+
+            gpus = options.gpus_there(find_device(config.device).type == "cuda")
+            check_engines(options.cluster, gpus=gpus, count=distributed.size())
 
     def prepare(self, config: TrainConfig) -> None:
         import torch

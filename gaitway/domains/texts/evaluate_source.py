@@ -191,7 +191,7 @@ def evaluation_config(source: str, task: str | None, settings: Sequence[str], ro
 
 def _engine(options: Any, rollout: str) -> Any:
     """The same model through another engine."""
-    return replace(options, rollout=rollout, server="", staleness=0, max_staleness=None)
+    return replace(options, rollout=rollout, server="", transport="http", staleness=0, max_staleness=None)
 
 
 def _plain(name: str) -> str:

@@ -59,7 +59,7 @@ def preflight(config: TrainConfig) -> TrainConfig:
     options, task = config.language, config.task
     let_memory_grow(options.rollout)
     find_device(config.device)
-    if options.rollout == "vllm" and (missing := VLLM.missing()):
+    if options.rollout == "vllm" and not options.cluster and (missing := VLLM.missing()):
         raise ConfigError(f"--rollout vllm needs {', '.join(missing)}, not installed here: {install_line(VLLM.extras)}")
     check_fields(task, config.algorithm, config.agent)
     check_curriculum(task, config.algorithm)
@@ -146,7 +146,7 @@ def _fitted(config: TrainConfig, sequence: int) -> TrainConfig:
     beside = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     divided: dict[str, Any] = {"store": agent.optimizer.store, "processes": distributed.size()}
     available = free = available_memory(device) // (1 if on_gpu else beside)
-    if options.rollout == "vllm" and on_gpu and not options.sleep:
+    if options.rollout == "vllm" and on_gpu and not (options.sleep or options.cluster):
         available = int((1.0 - options.gpu_memory) * available)
 
     def needed(saving: Saving) -> dict[str, int]:

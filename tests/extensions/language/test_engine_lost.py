@@ -177,6 +177,6 @@ def test_a_process_that_is_killed_in_the_middle_of_answers_is_started_again(buil
     assert [answer.tokens for answer in second] == [answer.tokens for answer in here.generate(MANY, SAMPLING)]
     asked = [line.split() for line in (tmp_path / "deaths.asked").read_text().splitlines()]
     assert len({pid for pid, *_ in asked}) == 3 and len(asked) == 4
-    process = one.engine._processes[0]
+    process = one.engine.place.process
     one.close()
     assert process.poll() is not None

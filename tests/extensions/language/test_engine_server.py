@@ -1,5 +1,6 @@
 """An engine in another process: the same answers over the wire, weights that arrive, and mistakes by their name."""
 
+import errno
 import json
 import socket
 import subprocess
@@ -21,7 +22,7 @@ from gaitway_language.engines.stream import WeightStream, tensors_of
 from gaitway_language.engines.transformers import TransformersEngine
 from gaitway_language.engines.vllm_server import VLLMServerEngine
 from gaitway_language.options import LanguageOptions, TinyModel
-from gaitway_language.sync import EngineOutOfStepError, VerifiedEngine
+from gaitway_language.sync import EngineLostError, EngineOutOfStepError, VerifiedEngine
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -205,6 +206,23 @@ def test_a_server_that_fails_says_so(served):
 def test_no_server():
     with pytest.raises(UserError, match=r"start it with python -m gaitway_language.engines.serve"):
         VLLMServerEngine(make(), "http://127.0.0.1:9")
+
+
+def test_a_machine_without_power_is_lost_and_a_slow_answer_is_not(served, monkeypatch):
+    """The first is what the system says of a machine that does not answer it (a minute after a cable was cut)."""
+    one, asked = VLLMServerEngine(make(), served[0]), []
+
+    def silent(connection):
+        asked.append(connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+        raise errors.pop()
+
+    errors = [TimeoutError("timed out"), TimeoutError(errno.ETIMEDOUT, "Connection timed out")]
+    monkeypatch.setattr(HTTPConnection, "getresponse", silent)
+    with pytest.raises(EngineLostError, match="Connection timed out"):
+        one.score([[5, 9]])
+    with pytest.raises(UserError, match="timed out") as said:
+        one.score([[5, 9]])
+    assert not isinstance(said.value, EngineLostError) and all(asked) and len(asked) == 2
 
 
 def test_what_answers_is_no_engine_server(served, tmp_path):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack, contextmanager
 
 import pytest
 import torch
@@ -66,6 +67,43 @@ def test_each_process_may_have_an_engine_in_a_process_of_its_own(tmp_path):
         assert [row[name] for row in found[0]] == [row[name] for row in found[1]]
 
 
+@contextmanager
+def served(model):
+    """The address of a server of a model's folder, in a process of its own."""
+    command = [sys.executable, "-m", "gaitway_language.engines.serve", "--model", str(model), "--without-weights"]
+    command += ["--engine", "transformers", "--dtype", "float32", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process.stdout.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_each_process_may_have_a_server_and_a_run_goes_on_with_others(tmp_path):
+    """The same answers as of engines in the processes, and of one process with one server."""
+    shorter = [*GRPO, "total_steps=64"]
+    run(*shorter, "--cpus", 2, "--out", tmp_path / "here")
+    run("export", tmp_path / "here", "--out", tmp_path / "model")
+    with ExitStack() as servers:
+        addresses = [servers.enter_context(served(tmp_path / "model")) for _ in range(3)]
+        there = ["--rollout", "vllm-server", "--out", tmp_path / "there", "--server"]
+        said = run(*shorter, "--cpus", 2, *there, addresses[0], "--dry-run", status=2)
+        assert "2 processes train" in said and "name 2, not 1" in said and "Traceback" not in said
+        run(*shorter, "--cpus", 2, *there, ",".join(addresses[:2]))
+        rows = {name: read_rows(tmp_path / name / "metrics.jsonl") for name in ("here", "there")}
+        for name in ("rollout/reward", "learn/grad_norm"):
+            assert [row[name] for row in rows["there"]] == [row[name] for row in rows["here"]]
+        further = [*GRPO, "total_steps=80", "--resume"]
+        assert "1 process trains" in run(*further, "--out", tmp_path / "there", status=2)
+        run(*further, *there, addresses[2])
+        run(*further, "--out", tmp_path / "here")
+    rows = {name: read_rows(tmp_path / name / "metrics.jsonl")[-1] for name in ("here", "there")}
+    for name in ("steps", "rollout/reward", "learn/grad_norm"):
+        assert rows["there"][name] == rows["here"][name]
+    assert RunFolder.open(tmp_path / "there").config().language.server == addresses[2]
+
+
 @pytest.mark.slow
 def test_examples_are_read_once_by_two_processes(tmp_path):
     settings = [*MODEL, *FLOAT, *PROBLEMS, "device=cpu", "agent.batch_size=16", "agent.optimizer.store=sharded"]
@@ -85,8 +123,11 @@ def test_examples_are_read_once_by_two_processes(tmp_path):
         (["--cpus", "2", "language.staleness=1"], "language.staleness=1"),
         (["agent.optimizer.store=fsdp", "--server", "own"], "'fsdp' with --server own"),
         (["--cpus", "2", "--rollout", "vllm"], "--rollout vllm --server own"),
-        (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://here:1"], "--rollout vllm-server"),
-        (["--cpus", "2", "--rollout", "vllm-serve", "--server", "http://here:1"], "--rollout vllm-serve:"),
+        (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://here:1"], "name 2, not 1"),
+        (["--cpus", "2", "--rollout", "vllm-serve", "--server", "http://here:1"], "name 2, not 1"),
+        (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://a:1,http://a:1/"], "'http://a:1' twice"),
+        (["--cpus", "2", "--rollout", "vllm-server", "--server", "http://a:1, http://b:1"], "no spaces between"),
+        (["--rollout", "vllm-server", "--server", "http://a:1,http://b:1"], "1 process trains"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(tmp_path, capsys, argv, message):
