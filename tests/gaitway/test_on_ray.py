@@ -44,7 +44,7 @@ def test_a_sweep_on_a_cluster_is_one_of_ordinary_run_folders(cluster, tmp_path, 
     words = ["sweep", "cartpole", "total_steps=256", "evaluation_episodes=1", "--space", "agent.gamma=0.9..1"]
     assert main([*words, "--trials", "1", "--out", str(out), "--ray", cluster.address]) == 0
     said = capsys.readouterr().out
-    assert "2 at a time" in said and "[1 of 1]" in said
+    assert "more than the trainings" in said and "[1 of 1]" in said
     assert RunFolder.open(out / "trial-0000").record["status"] == "finished"
 
 

@@ -81,7 +81,7 @@ def test_a_training_whose_engine_loses_its_node_equals_one_that_is_left_alone(cl
     assert differences(*states) == []
     left, right = (read_rows(run / "metrics.jsonl") for run in (whole, there))
     assert [[row[name] for name in DRAWN] for row in left] == [[row[name] for name in DRAWN] for row in right]
-    until(lambda: not engines(cluster) and not os.path.exists(f"/proc/{lost[0]}"))
+    until(lambda: not engines(cluster) and lost[0] not in ray_nodes.servers())
 
 
 @pytest.mark.slow
