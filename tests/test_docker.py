@@ -26,5 +26,5 @@ def test_the_extras_it_installs_exist(path):
     import tomllib
 
     known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    asked = re.findall(r"'\.\[([a-z0-9,-]+)\]'", path.read_text("utf-8"))
+    asked = re.findall(r"(?:'\.\[|ARG EXTRAS=\")([a-z0-9,-]+)", path.read_text("utf-8"))
     assert asked and set(",".join(asked).split(",")) <= set(known)
