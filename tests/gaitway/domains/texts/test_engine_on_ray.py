@@ -94,6 +94,7 @@ def test_a_training_that_is_stopped_or_killed_leaves_no_engine(cluster, tmp_path
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             until(lambda: (tmp_path / "run/metrics.jsonl").exists() or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
             (server,) = engines(cluster)
             of = Path(f"/proc/{server}")
             secret = (of / "environ").read_text().split("GAITWAY_ENGINE_TOKEN=")[1].split("\0")[0]
