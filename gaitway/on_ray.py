@@ -220,15 +220,20 @@ def _ask(ray: Any, option: str, token: Path | None = None) -> list[Node]:
         except ImportError as error:
             return f"not at all ({error})", sees
 
-    try:
-        nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-        task = ray.remote(num_cpus=0, max_retries=0)(about)
-        answers = {
-            f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": task.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(None if token is None else str(token))
-            for node in nodes
-        }
-        return [Node(name, *ray.get(answer, timeout=ANSWER_S)) for name, answer in answers.items()]
-    except ray.exceptions.RayError as error:
-        raise NotDone(f"{option}: a node does not answer: {str(error).splitlines()[0]}") from None
+    def alive() -> dict[str, Any]:
+        return {node["NodeID"]: node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
+
+    task = ray.remote(num_cpus=0, max_retries=0)(about)
+    while nodes := alive():
+        try:
+            answers = {
+                f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}": task.options(
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(number, soft=False)
+                ).remote(None if token is None else str(token))
+                for number, node in nodes.items()
+            }
+            return [Node(name, *ray.get(answer, timeout=ANSWER_S)) for name, answer in answers.items()]
+        except ray.exceptions.RayError as error:
+            if not nodes.keys() - alive().keys():  # else one of them was lost meanwhile, and the others are asked
+                raise NotDone(f"{option}: a node does not answer: {str(error).splitlines()[0]}") from None
+    return []
