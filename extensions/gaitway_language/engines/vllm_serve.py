@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -27,11 +26,10 @@ from .limits import check_prompts
 from .stream import WeightStream
 from .vllm import _buckets
 from .vllm_plugin import BACKEND
+from .vllm_server import WAIT, meet_again
 
 OLDEST = (0, 32)
 """First version of vLLM with all that is asked here."""
-WAIT = 300.0
-"""Longest time that a server may be away during a training [s]."""
 BACKENDS = {"http": BACKEND, "nccl": "nccl"}
 """vLLM's name for each transport of weights."""
 
@@ -117,14 +115,7 @@ class VLLMServeEngine:
 
     def renew(self) -> None:
         """Wait for a server at the same address; :class:`EngineLostError` after ``WAIT`` seconds without one."""
-        end = time.monotonic() + WAIT
-        while True:
-            try:
-                return self._meet()
-            except EngineLostError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(1.0)
+        meet_again(self._meet, WAIT)
 
     def generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[Completion]:
         """One completion for each prompt; ValueError for one that is empty, too long or not of this vocabulary."""

@@ -30,6 +30,18 @@ ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """Time until a machine is asked whether it is still there, and between questions [s]; questions without an answer."""
 
 
+def meet_again(meet: Callable[[], None], wait: float) -> None:
+    """Call ``meet`` until the server is there; :class:`EngineLostError` after ``wait`` seconds without one."""
+    end = time.monotonic() + wait
+    while True:
+        try:
+            return meet()
+        except EngineLostError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1.0)
+
+
 class VLLMServerEngine:
     """Continues prompts through the server at ``address``, which gets the weights of ``model`` now and at each update.
 
@@ -67,14 +79,7 @@ class VLLMServerEngine:
 
     def renew(self) -> None:
         """Wait for a server at the same address; :class:`EngineLostError` after ``WAIT`` seconds without one."""
-        end = time.monotonic() + WAIT
-        while True:
-            try:
-                return self._meet()
-            except EngineLostError:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(1.0)
+        meet_again(self._meet, WAIT)
 
     def _join(self, transport: str) -> WeightGroup:
         url = urlsplit(self.address)
