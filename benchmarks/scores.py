@@ -1,13 +1,14 @@
 """Trainings to published scores: each training's row, and the table of all, which grows with every run.
 
     python benchmarks/scores.py [--for HOURS] [--jobs N] [--only NAME ...] [--out runs/scores]
-    python benchmarks/scores.py --table [--figure FILE]
+    python benchmarks/scores.py --table
 
 ``scores.yaml`` lists the trainings in the order of their value, with the published scores that they are to reach and
 where these stand. The script trains one after the other, or N at a time, on a thread each. Started again, it goes on
 where it was stopped or killed: a finished training is a line of ``scores.jsonl``, and an unfinished one continues from
 its checkpoint. The line says on which machines and commits it ran. After HOURS the trainings under way write their
-checkpoints. ``--figure`` draws the curves of training returns beside the published ones.
+checkpoints. ``--table`` writes the table into docs/benchmarks/agents.md, and docs/images/scores.svg: curves of training
+returns beside the published ones.
 
 A training between three quarters and nine tenths of its steps that will hardly reach its first bar is stopped, and its
 line says so: if it rose from its best on twice as fast as it ever has over a tenth of the steps, it would end below.
@@ -34,7 +35,7 @@ from scipy import stats
 
 HERE = Path(__file__).parent
 PLAN, ROWS = HERE / "scores.yaml", HERE / "scores.jsonl"
-PAGE = HERE.parent / "docs/benchmarks/agents.md"
+PAGE, FIGURE = HERE.parent / "docs/benchmarks/agents.md", HERE.parent / "docs/images/scores.svg"
 START, END = "<!-- scores -->\n", "<!-- end of scores -->"
 MEASURES = ("training", "evaluation", "maximum")
 EVALUATIONS = 20
@@ -97,8 +98,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time, a thread each")
     parser.add_argument("--only", nargs="+", help="names such as pong-sticky-ppo")
     parser.add_argument("--out", type=Path, default=Path("runs/scores"), help="folder of the run folders")
-    parser.add_argument("--table", action="store_true", help="only print the table, and write it into the page")
-    parser.add_argument("--figure", type=Path, help="picture of the curves to write")
+    parser.add_argument("--table", action="store_true", help="train nothing; write the page's table and figure")
     options = parser.parse_args()
     try:
         plan = planned(yaml.safe_load(PLAN.read_text())["trainings"])
@@ -113,8 +113,7 @@ def main() -> None:
     print(written := table(plan, read_rows()))
     if options.table:
         PAGE.write_text(with_table(PAGE.read_text(), written))
-    if options.figure:
-        draw(plan, read_rows(), options.figure)
+        draw(plan, read_rows(), FIGURE)
 
 
 # ---- the plan -------------------------------------------------------------------------------------------------------
@@ -359,37 +358,43 @@ def number(value: float | None) -> str:
 
 
 def draw(plan: Sequence[Training], rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Curves of all rows, a panel for each name, with the published curve, or the bar as a dashed line."""
+    """Curves of all rows as SVG, a panel for each name, with the published curve, or the bars as dashed lines."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     trainings = {training.name: training for training in reversed(plan)}
     names = [name for name in dict.fromkeys(training.name for training in plan) if any(r["name"] == name for r in rows)]
     columns = 4
-    figure = Figure(figsize=(3.2 * columns, 2.3 * -(-len(names) // columns)), layout="constrained")
-    for place, name in enumerate(names):
-        axes, training = figure.add_subplot(-(-len(names) // columns), columns, place + 1), trainings[name]
-        for row in rows:
-            if row["name"] == name:
-                # Many environments may end an episode at the same step: the last mean there is of all of them.
-                steps, returns = zip(*dict(row["curve"]).items(), strict=True)
-                axes.plot(np.array(steps) / 1e6, returns, linewidth=1.2, label=f"seed {row['seed']}")
-        if training.published:
-            steps, returns = zip(*training.published, strict=True)
-            axes.plot(np.array(steps) / 1e6, returns, "k.--", linewidth=0.8, label=training.bars[0].source)
-        for bar in training.bars if not training.published else ():
-            axes.axhline(bar.value, color="black", linestyle="--", linewidth=0.8)
-            axes.annotate(
-                f"{bar.source}, {bar.measure}", (0.02, bar.value), (0, 2), xycoords=("axes fraction", "data"),
-                textcoords="offset points", fontsize=6,
-            )  # fmt: skip
-        axes.set_title(name, fontsize=9)
-        axes.tick_params(labelsize=7)
-        axes.spines[["top", "right"]].set_visible(False)
-        if training.published:
-            axes.legend(fontsize=6, frameon=False)
-    figure.supxlabel("steps [million]", fontsize=9)
-    figure.supylabel("training return, mean of 100 episodes", fontsize=9)
-    figure.savefig(file, dpi=110)
+    # Text stays text, and the same rows give the same file.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "scores", "path.simplify_threshold": 0.3}):
+        figure = Figure(figsize=(3.2 * columns, 2.3 * -(-len(names) // columns)), layout="constrained")
+        for place, name in enumerate(names):
+            axes = figure.add_subplot(-(-len(names) // columns), columns, place + 1)
+            panel(axes, trainings[name], sorted((r for r in rows if r["name"] == name), key=lambda row: row["seed"]))
+        figure.supxlabel("steps [million]", fontsize=9)
+        figure.supylabel("training return, mean of 100 episodes", fontsize=9)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+
+
+def panel(axes: Any, training: Training, rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        # Many environments may end an episode at the same step: the last mean there is of all of them.
+        steps, returns = zip(*dict(row["curve"]).items(), strict=True)
+        axes.plot(np.array(steps) / 1e6, returns, linewidth=1.2, color=f"C{row['seed']}", label=f"seed {row['seed']}")
+    if training.published:
+        steps, returns = zip(*training.published, strict=True)
+        axes.plot(np.array(steps) / 1e6, returns, "k.--", linewidth=0.8, label=training.bars[0].source)
+        axes.legend(fontsize=6, frameon=False)
+    for bar in training.bars if not training.published else ():
+        below = bar.value < max(each.value for each in training.bars)
+        axes.axhline(bar.value, color="black", linestyle="--", linewidth=0.8)
+        axes.annotate(
+            f"{bar.source}, {bar.measure}", (0.02, bar.value), (0, -2 if below else 2), textcoords="offset points",
+            xycoords=("axes fraction", "data"), va="top" if below else "bottom", fontsize=6,
+        )  # fmt: skip
+    axes.set_title(training.name, fontsize=9)
+    axes.tick_params(labelsize=7)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 if __name__ == "__main__":

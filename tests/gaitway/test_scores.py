@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,13 +40,28 @@ def test_the_plan_can_run(scores):
     assert {"pong-sticky-ppo", "breakout-sticky-ppo"} <= {training.name for training in plan}
 
 
-def test_the_page_has_the_table_of_all_rows(scores, monkeypatch):
+def test_the_page_has_the_table_and_the_figure_of_all_rows(scores, monkeypatch):
     monkeypatch.setattr(scores, "ROWS", ROOT / "benchmarks/scores.jsonl")
     plan = scores.planned(yaml.safe_load((ROOT / "benchmarks/scores.yaml").read_text())["trainings"])
     page = scores.PAGE.read_text()
     assert scores.with_table(page, scores.table(plan, scores.read_rows())) == page
     names = {training.name for training in plan}
-    assert all(row["name"] in names for row in scores.read_rows())
+    trained = {row["name"] for row in scores.read_rows()}
+    assert trained <= names
+    drawn = re.findall(r">([^<>]+)</text>", scores.FIGURE.read_text())
+    assert set(drawn) & names == trained
+
+
+def test_the_figure_has_a_curve_for_each_seed_and_every_bar(scores, tmp_path):
+    line = LINE | {"bars": [BAR, {"maximum": 30, "source": "a book"}]}
+    curve = {"curve": [[500, 1.0], [1000, 2.0]]}
+    rows = [{"name": "cartpole-ppo", "seed": seed} | curve for seed in (2, 0)]
+    scores.draw(scores.planned([line]), rows, tmp_path / "one.svg")
+    scores.draw(scores.planned([line]), rows[::-1], tmp_path / "two.svg")
+    drawn = (tmp_path / "one.svg").read_text()
+    assert drawn == (tmp_path / "two.svg").read_text()
+    assert all(f">{text}</text>" in drawn for text in ("cartpole-ppo", "a table, training", "a book, maximum"))
+    assert "stroke: #1f77b4" in drawn and "stroke: #2ca02c" in drawn, "seeds keep their colours"
 
 
 @pytest.mark.parametrize(
