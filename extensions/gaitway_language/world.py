@@ -102,6 +102,10 @@ class TextWorld:
             timing={"generation": generated - start, "reward": judged - generated},
         )
 
+    def close(self) -> None:
+        """End the engine, which then answers no more."""
+        self.engine.close()
+
     def _draw(self, num_prompts: int) -> Sequence[Row]:
         """The next rows."""
         if self._levels is not None:

@@ -61,6 +61,9 @@ class Evaluator(ABC):
     def finish(self, wall: float) -> None:
         """After the last iteration."""
 
+    def close(self) -> None:  # noqa: B027
+        """After the training, however it ended: end the processes that only it needs."""
+
 
 class EpisodeEvaluator(Evaluator):
     """The evaluator of agents in environments: their episodes, and those they play for it."""

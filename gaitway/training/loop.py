@@ -117,7 +117,11 @@ def _train(config: TrainConfig, run: RunFolder, callbacks: Sequence[Callback], *
     for ending in ("error", "reason", "chosen"):
         run.record.pop(ending, None)
     run.update(status="running", total_steps=config.total_steps, processes=distributed.size())
-    with EventWriter(config, run, effort.iteration) as events, Callbacks(callbacks, run) as heard:
+    with (
+        contextlib.closing(evaluator),
+        EventWriter(config, run, effort.iteration) as events,
+        Callbacks(callbacks, run) as heard,
+    ):
         return _learn(config, run, learner, evaluator, effort, events, heard, quiet=quiet)
 
 

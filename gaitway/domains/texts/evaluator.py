@@ -52,6 +52,11 @@ class TextEvaluator(Evaluator):
         if self.config.evaluation_episodes:
             print(f"evaluation: {', '.join(f'{name} {text}' for name, text in self._evaluate(wall).items())}")
 
+    def close(self) -> None:
+        world: Any = getattr(self.trainer, "world", None)
+        if world is not None:
+            world.close()
+
     def _evaluate(self, wall: float) -> dict[str, str]:
         """Record an evaluation; returns the numbers that tell most, by name, as people read them."""
         rows = self.training.task.source.rows("test")[: self.config.evaluation_episodes]

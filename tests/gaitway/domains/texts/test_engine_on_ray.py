@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -82,7 +81,6 @@ def test_a_training_whose_engine_loses_its_node_equals_one_that_is_left_alone(cl
     assert differences(*states) == []
     left, right = (read_rows(run / "metrics.jsonl") for run in (whole, there))
     assert [[row[name] for name in DRAWN] for row in left] == [[row[name] for name in DRAWN] for row in right]
-    gc.collect()  # a training in this process keeps its engine for as long as anything knows it
     until(lambda: not engines(cluster) and lost[0] not in ray_nodes.servers())
 
 
