@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.optim.adam import adam
 
 from . import distributed
 from .flat import FlatParameters
@@ -109,10 +108,11 @@ class FlatStore(FlatParameters):
         if type(self.inner) is torch.optim.Adam and (state := self.inner.state.get(self.flat)):
             # What its step does, without the bookkeeping, which takes longer than the step of a small network.
             with torch.no_grad():
-                adam(
+                state["step"] += 1
+                torch._fused_adam_(
                     [self.flat], [self.gradient], [state["exp_avg"]], [state["exp_avg_sq"]], [], [state["step"]],
-                    fused=True, amsgrad=False, beta1=self._betas[0], beta2=self._betas[1], lr=learning_rate,
-                    weight_decay=0.0, eps=self._eps, maximize=False,
+                    amsgrad=False, beta1=self._betas[0], beta2=self._betas[1], lr=learning_rate, weight_decay=0.0,
+                    eps=self._eps, maximize=False,
                 )  # fmt: skip
         else:
             self.inner.param_groups[0]["lr"] = learning_rate
