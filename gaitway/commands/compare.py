@@ -20,6 +20,7 @@ examples:
   gaitway compare runs --where task=hopper --group agent --html hopper.html
   gaitway compare runs/sweep --group agent.optimizer.learning_rate --out report
   gaitway compare runs/go2 runs/straight --group task.rewards.straight --unfinished
+  gaitway compare runs/pong --published "DreamerV3's PPO=1e6:-6.8,2.5e6:12.9" --html pong.html
   gaitway compare runs/new --baseline runs/old --min-prob-improvement 0.05
 """
 
@@ -66,6 +67,11 @@ def add_options(parser: options.Parser) -> None:
     parser.option(
         "--normalize HOW",
         "none, minmax, atari-human, or a YAML file of 'task: [low, high]' (default minmax for several tasks)",
+    )
+    parser.option(
+        "--published [TASK=]NAME=SCORE",
+        "draw and list a published score, or points STEPS:SCORE,STEPS:SCORE of a curve; repeatable",
+        many=True,
     )
     parser.switch("--unfinished", "compare stopped runs too, at the number of steps that all share")
     parser.option("--reps", "resamples (default 2000)", options.count, default=DEFAULTS["reps"])
@@ -130,7 +136,15 @@ def _comparison(args: argparse.Namespace) -> Comparison:
     if args.unfinished:
         runs, short, said = cut(runs, args.metric)
         left_out += short
-    return compare(runs, left_out, grouped_by=args.group, normalise=args.normalize, reps=args.reps, cut=said)
+    return compare(
+        runs,
+        left_out,
+        grouped_by=args.group,
+        normalise=args.normalize,
+        reps=args.reps,
+        cut=said,
+        published=args.published,
+    )
 
 
 def _write(args: argparse.Namespace, comparison: Comparison, gate: Gate | None) -> None:
@@ -162,7 +176,17 @@ def _typed(args: argparse.Namespace) -> list[str]:
     from ..runs.private import private
 
     words = ["gaitway", "compare", *map(str, args.folders)]
-    for name in ("group", "where", "label", "metric", "normalize", "reps", "baseline", "min_prob_improvement"):
+    for name in (
+        "group",
+        "where",
+        "label",
+        "metric",
+        "normalize",
+        "published",
+        "reps",
+        "baseline",
+        "min_prob_improvement",
+    ):
         value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None and one != DEFAULTS.get(name):

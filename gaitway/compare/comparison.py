@@ -14,6 +14,7 @@ from . import statistics
 from .differences import mixed_settings, obstacle
 from .gather import STOPPED, LeftOut, Run
 from .normalise import POINTS, Normalisation, make_normalisation
+from .published import Published, read_published
 from .series import Axis
 from .statistics import FEWEST, Array, Estimate, Scores
 
@@ -50,6 +51,7 @@ class Comparison:
     reps: int
     cut: Sequence[str] = ()
     """What was said where runs were cut to the steps that all share."""
+    published: Sequence[Published] = ()
 
     @cached_property
     def groups(self) -> list[str]:
@@ -244,8 +246,10 @@ def compare(
     normalise: str | None,
     reps: int,
     cut: Sequence[str] = (),
+    published: Sequence[str] = (),
 ) -> Comparison:
-    """Compare runs; raises an error without runs. ``cut`` says how they were cut."""
+    """Compare runs; raises an error without runs. ``cut`` says how they were cut, ``published`` has scores of others
+    as :func:`.published.read_published` takes them."""
     if not runs:
         reasons = "".join(f"\n  {one}" for one in left_out)
         stopped = any(one.header and one.header.record["status"] in STOPPED for one in left_out)
@@ -258,6 +262,7 @@ def compare(
         normalisation=make_normalisation(normalise, runs),
         reps=reps,
         cut=cut,
+        published=read_published(published, list(dict.fromkeys(run.task for run in runs))),
     )
 
 

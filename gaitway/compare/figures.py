@@ -18,6 +18,7 @@ from matplotlib.ticker import EngFormatter
 
 from .comparison import Comparison, Curve
 from .measures import Pairing, pairings
+from .published import Published
 from .series import Axis
 from .statistics import FEWEST
 
@@ -122,6 +123,9 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         axes = figure.add_subplot(rows, columns, number + 1)
         for curve in comparison.curves(task, axis):
             _draw_curve(axes, curve, _colour(comparison, curve.group), seconds)
+        for one in comparison.published:
+            if one.task == task:
+                _draw_published(axes, one, axis)
         axes.set_title(task)
         axes.set_xlim(left=0.0)
         axes.set_xlabel("environment steps" if axis == "steps" else f"wall time [{unit}]")
@@ -136,9 +140,28 @@ def _curves(comparison: Comparison, axis: Axis) -> Drawing:
         f"with its 95 % bootstrap interval (with fewer than {FEWEST}, minimum and maximum), as far as all runs go. A "
         "curve's right end is the run's score."
     )
+    if comparison.published:
+        caption += " Dashed: published."
     if comparison.obstacles:
         caption += f" Groups are not comparable on {', '.join(comparison.obstacles)}."
     return Drawing("curves-steps", f"{comparison.metric} by environment steps", caption, figure)
+
+
+def _draw_published(axes: Axes, published: Published, axis: Axis) -> None:
+    """A line at a score, and over steps a curve through points."""
+    style: Any = {"color": INK, "linewidth": 1.0, "linestyle": (0, (4, 3))}
+    curve = [(steps, score) for steps, score in published.points if steps is not None]
+    for score in (score for steps, score in published.points if steps is None):
+        axes.axhline(score, **style)
+        axes.annotate(
+            _short(published.source), (0.02, score), (0, 2), xycoords=("axes fraction", "data"),
+            textcoords="offset points", fontsize=8,
+        )  # fmt: skip
+    if curve and axis == "steps":
+        axes.plot(*zip(*curve, strict=True), marker="o", markersize=3.5, **style)
+        axes.annotate(
+            _short(published.source), curve[-1], (-3, -13), textcoords="offset points", ha="right", fontsize=8
+        )
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, seconds: float) -> None:

@@ -11,6 +11,7 @@ from .differences import ABSENT, config_differences, origin
 from .gather import Run
 from .measures import error_name, fallen, last_of, pairings, percent, walked
 from .numbers import interval, number, spread
+from .published import reached
 from .series import evaluation_kind
 from .statistics import FEWEST, UNLIKELY
 
@@ -36,6 +37,7 @@ def results(comparison: Comparison) -> list[Table]:
         judged(comparison),
         walking(comparison),
         scores(comparison),
+        published(comparison),
         evaluations(comparison),
         aggregates(comparison),
         pairs(comparison),
@@ -62,6 +64,27 @@ def scores(comparison: Comparison) -> Table:
         note += f" Not comparable between groups on {', '.join(comparison.obstacles)}."
     columns = ["task", "group", "runs", "mean ± std", *(f"seed {seed}" for seed in seeds)]
     return Table(f"Scores: {comparison.metric}", note, columns, rows, ["task", "group"])
+
+
+def published(comparison: Comparison) -> Table | None:
+    """Table of the groups beside published scores."""
+    rows = []
+    for one in comparison.published:
+        for steps, score in one.points:
+            after = "at their ends" if steps is None else f"{steps:,.0f}"
+            for group in comparison.groups:
+                if not (found := [reached(run, steps) for run in comparison.of(group, one.task)]):
+                    continue
+                there = [value for value in found if math.isfinite(value)]
+                least = sum(comparison.sign * (value - score) >= 0.0 for value in there)
+                told = [group, spread(there), f"{least} of {len(there)}"] if there else [group, "—", "—"]
+                rows.append([one.task, one.source, after, number(score), *told])
+    note = (
+        "Scores of others beside those of runs after as many steps. Mean ± sample standard deviation over runs. How "
+        "they were measured is not known here, and may differ."
+    )
+    columns = ["task", "published by", "steps", "published", "group", "mean ± std", "reached by"]
+    return Table("Published scores", note, columns, rows, ["task", "published by", "group"]) if rows else None
 
 
 def walking(comparison: Comparison) -> Table | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from gaitway_files.errors import UserError
@@ -11,14 +13,14 @@ from gaitway.compare.comparison import compare
 from gaitway.compare.differences import config_differences, origin
 from gaitway.compare.measures import pairings
 from gaitway.compare.numbers import number, spread
-from gaitway.compare.tables import runtime, scores, settings
+from gaitway.compare.tables import published, runtime, scores, settings
 
 
-def comparison(paths, *, metric="return", keys="agent", normalise=None, where=()):
+def comparison(paths, *, metric="return", keys="agent", normalise=None, where=(), published=()):
     headers, damaged = gather.read_headers(gather.find_runs(paths))
     headers = gather.put_into_groups(gather.choose(headers, where), keys, [])
     runs, left_out = gather.read_runs(headers, metric)
-    return compare(runs, [*damaged, *left_out], grouped_by=keys, normalise=normalise, reps=200)
+    return compare(runs, [*damaged, *left_out], grouped_by=keys, normalise=normalise, reps=200, published=published)
 
 
 @pytest.fixture(scope="module")
@@ -232,3 +234,43 @@ def test_spread():
     assert spread([-1.01, -1.02, -1.04]) == "−1.023 ± 0.015" and spread([12000.0, 12003.3]) == "12,002 ± 2"
     assert spread([500.0, 500.02]) == "500.0 ± 0.01414", "a small deviation is not rounded away"
     assert spread([7.0]) == "7.000"
+
+
+def test_published_scores_stand_beside_the_groups_after_as_many_steps(three_by_two):
+    found = comparison([three_by_two], published=["hopper=a=b=50:1e9,5e3:0.5,20000:1", "walker2d=someone=-1e9"])
+    rows = published(found).rows
+    before, half, beyond, last = (row for row in rows if row[4] == "ppo")
+    assert before == ["hopper", "a=b", "50", "1,000,000,000", "ppo", before[5], "0 of 3"]
+    middle = [run.series.curve(np.array([5e3]), "steps")[0] for run in found.of("ppo", "hopper")]
+    assert half[5:] == [spread(middle), "3 of 3"]
+    assert beyond[2:] == ["20,000", "1.000", "ppo", "—", "—"]
+    ends = [run.series.score for run in found.of("ppo", "walker2d")]
+    assert last[1:] == ["someone", "at their ends", "−1,000,000,000", "ppo", spread(ends), "3 of 3"]
+    assert [row[4] for row in rows] == ["ppo", "vpg"] * 4
+
+
+def test_of_published_terminations_fewer_are_better(make_run, tmp_path):
+    run = make_run(tmp_path / "a")
+    rows = (run.path / "metrics.jsonl").read_text()
+    (run.path / "metrics.jsonl").write_text(rows.replace("rollout/reward", "rollout/termination/fall"))
+    found = comparison([tmp_path], metric="rollout/termination/fall", published=["more=1", "less=0"])
+    assert [row[-1] for row in published(found).rows] == ["1 of 1", "0 of 1"]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("someone=3", "runs of 2 tasks are compared, so begin with one, as in hopper=someone=3"),
+        ("ant=someone=3", "runs of 2 tasks are compared"),
+        ("hopper=3", "runs of 2 tasks are compared"),
+        ("=3", "write NAME=SCORE"),
+        ("3", "write NAME=SCORE"),
+        ("hopper=someone=three", "'three' is no number or STEPS:SCORE"),
+        ("hopper=someone=1e6:", "'1e6:' is no number or STEPS:SCORE"),
+        ("hopper=someone=1:2,0:3", "'0:3' is not finite, or of no steps"),
+        ("hopper=someone=nan", "'nan' is not finite"),
+    ],
+)
+def test_a_published_score_that_cannot_be_meant_is_refused(three_by_two, word, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        comparison([three_by_two], published=[word])
