@@ -98,6 +98,16 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
     return VLLMServerEngine(model, options.server, transport=options.transport)
 
 
+def check_server(options: LanguageOptions) -> None:
+    """Raise :class:`..sync.EngineLostError` where nothing listens at the address that the options name, if any."""
+    if not options.servers:
+        return
+    from .vllm_serve import command
+    from .vllm_server import START, check_listens
+
+    check_listens(options.server, command(options.transport) if options.rollout == "vllm-serve" else START)
+
+
 def _started(options: LanguageOptions, model: nn.Module, longest: int | None) -> Engine:
     """An engine in a process that this one starts."""
     from .own_server import Here, Order, OwnServerEngine, Place, environment_beside

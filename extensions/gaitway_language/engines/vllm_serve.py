@@ -26,7 +26,7 @@ from .limits import check_prompts
 from .stream import WeightStream
 from .vllm import _buckets
 from .vllm_plugin import BACKEND
-from .vllm_server import WAIT, meet_again
+from .vllm_server import WAIT, meet_again, silence
 
 OLDEST = (0, 32)
 """First version of vLLM with all that is asked here."""
@@ -257,8 +257,7 @@ class VLLMServeEngine:
         except (OSError, HTTPException) as error:
             slow = isinstance(error, TimeoutError) and timeout is None  # and so is there
             raise (UserError if slow else EngineLostError)(
-                f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with "
-                f"{command(self.transport)}, or mend language.server"
+                silence(self.address, error, command(self.transport))
             ) from error
         finally:
             connection.close()

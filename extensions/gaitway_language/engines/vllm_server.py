@@ -30,6 +30,27 @@ ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """Time until a machine is asked whether it is still there, and between questions [s]; questions without an answer."""
 
 
+START = "python -m gaitway_language.engines.serve --model ..."
+"""The line that starts a server."""
+
+
+def silence(address: str, error: Exception, start: str) -> str:
+    """What a missing answer means, and what to do about it."""
+    return (
+        f"the server {address} does not answer ({type(error).__name__}: {error}): start it with {start}, or mend "
+        "language.server"
+    )
+
+
+def check_listens(address: str, start: str) -> None:
+    """Raise :class:`EngineLostError` where nothing listens at ``address``."""
+    url = urlsplit(address)
+    try:
+        socket.create_connection((url.hostname or "", url.port or {"https": 443}.get(url.scheme, 80)), 10.0).close()
+    except OSError as error:
+        raise EngineLostError(silence(address, error, start)) from error
+
+
 def meet_again(meet: Callable[[], None], wait: float) -> None:
     """Call ``meet`` until the server is there; :class:`EngineLostError` after ``wait`` seconds without one."""
     end = time.monotonic() + wait
@@ -124,10 +145,7 @@ class VLLMServerEngine:
 
     def _silence(self, error: Exception) -> str:
         """What a missing answer means, and what to do about it."""
-        return (
-            f"the server {self.address} does not answer ({type(error).__name__}: {error}): start it with python -m "
-            "gaitway_language.engines.serve --model ..., or mend language.server"
-        )
+        return silence(self.address, error, START)
 
     def _ask(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
         """The server's answer; ValueError for what it calls our mistake, RuntimeError for its own.

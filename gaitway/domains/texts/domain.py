@@ -159,6 +159,11 @@ class Texts(Domain):
 
             gpus = options.gpus_there(find_device(config.device).type == "cuda")
             check_engines(options.cluster, gpus=gpus, count=distributed.size())
+        elif options.servers:
+            from gaitway_agents.core import distributed
+            from gaitway_language.engines.make import check_server
+
+            check_server(options.of_process(distributed.rank()))
 
     def prepare(self, config: TrainConfig) -> None:
         import torch

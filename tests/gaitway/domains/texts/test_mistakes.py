@@ -6,6 +6,7 @@ import pytest
 from language_runs import MODEL, PROBLEMS, ours
 
 ARITHMETIC = ["train", "arithmetic", *PROBLEMS]
+NOWHERE = ["--server", "http://127.0.0.1:1"]
 ROW = {"prompt": "what is 1 + 1 ?", "answer": "2"}
 
 
@@ -34,6 +35,8 @@ def refused(argv, out, capsys):
         (["train", "cartpole", "--model", "tiny", "--rollout", "vllm"], ["--model, --rollout"]),
         ([*ARITHMETIC, "--rollout", "vllm-server"], ["'vllm-server' needs an address"]),
         ([*ARITHMETIC, "--rollout", "vllm"], ["vllm", "pip install"]),
+        ([*ARITHMETIC, "--rollout", "vllm-serve", *NOWHERE], ["127.0.0.1:1 does not answer", "vllm serve MODEL"]),
+        ([*ARITHMETIC, "--rollout", "vllm-server", *NOWHERE], ["127.0.0.1:1 does not answer", "engines.serve --model"]),
         ([*ARITHMETIC, "language.sleep=true"], ["sleep", "only 'vllm'"]),
         ([*ARITHMETIC, "--model", "no/such/model"], ["no/such/model"]),
         ([*ARITHMETIC, "--reward-model", "nowhere"], ["--reward-model nowhere", "module:function"]),
