@@ -228,7 +228,8 @@ def ended(run: Running) -> None:
     """Write the row of a training that is finished or cannot reach its bar; tell what else ended it."""
     record_file = run.folder / "run.json"
     record = json.loads(record_file.read_text()) if record_file.exists() else {}
-    if record.get("status") != "finished" and run.stopped is None:
+    # A folder that was trained with other settings is finished too, and continuing it is refused.
+    if (record.get("status") != "finished" or run.process.returncode) and run.stopped is None:
         print(f"{run.training}: exit code {run.process.returncode}; see {run.folder}.log", flush=True)
         return
     row = row_of(run.training, run.folder, record, run.stopped)

@@ -157,6 +157,11 @@ def test_a_campaign_goes_on_where_it_stopped(scores, monkeypatch, tmp_path, capf
     assert {"training", "evaluation", "maximum"} <= rows[0]["scores"].keys()
     scores.main()
     assert "2 of 2 trainings are done" in capfd.readouterr().out and scores.read_rows() == rows
+    other = LINE | {"settings": ["agent.gamma=0.5"], "bars": [BAR | {"training": 5}]}
+    scores.PLAN.write_text(yaml.safe_dump({"trainings": [other]}))
+    scores.ROWS.write_text("")
+    scores.main()
+    assert "cartpole-ppo seed 0: exit code 2; see" in capfd.readouterr().out and not scores.read_rows()
 
 
 def test_a_killed_campaign_has_no_row_and_continues_from_the_checkpoint(scores, tmp_path, monkeypatch):
