@@ -155,13 +155,14 @@ def _draw_published(axes: Axes, published: Published, axis: Axis) -> None:
         axes.axhline(score, **style)
         axes.annotate(
             _short(published.source), (0.02, score), (0, 2), xycoords=("axes fraction", "data"),
-            textcoords="offset points", fontsize=8,
+            textcoords="offset points", fontsize=8, parse_math=False,
         )  # fmt: skip
     if curve and axis == "steps":
         axes.plot(*zip(*curve, strict=True), marker="o", markersize=3.5, **style)
         axes.annotate(
-            _short(published.source), curve[-1], (-3, -13), textcoords="offset points", ha="right", fontsize=8
-        )
+            _short(published.source), curve[-1], (-3, -13), textcoords="offset points", ha="right", fontsize=8,
+            parse_math=False,
+        )  # fmt: skip
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, seconds: float) -> None:

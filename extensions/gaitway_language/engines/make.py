@@ -99,9 +99,7 @@ def _engine(options: LanguageOptions, model: nn.Module, longest: int | None) -> 
 
 
 def check_server(options: LanguageOptions) -> None:
-    """Raise :class:`..sync.EngineLostError` where nothing listens at the address that the options name, if any."""
-    if not options.servers:
-        return
+    """Raise :class:`..sync.EngineLostError` where nothing listens at the address that the options name."""
     from .vllm_serve import command
     from .vllm_server import START, check_listens
 

@@ -293,13 +293,13 @@ def test_a_cell_is_no_formula_of_a_spreadsheet(text):
 
 
 def test_published_scores_are_in_the_table_the_figures_and_the_command_that_repeats_it(three_by_two, tmp_path, capsys):
-    words = ["hopper=a book=5000:1,10000:2", "walker2d=a <b>table</b>=3"]
+    words = ["hopper=a book=5000:1,10000:2", "walker2d=a <b>table</b> of $1 and $2=3"]
     given = [word for each in words for word in ("--published", each)]
     assert main(["compare", str(three_by_two), "--reps", "20", "--out", str(tmp_path), *given]) == 0
     assert "Published scores" in capsys.readouterr().out
     by_steps, by_time = ((tmp_path / f"curves-{kind}.svg").read_text() for kind in ("steps", "time"))
     assert "a book" in by_steps and "a book" not in by_time  # its points are of steps
-    assert all("&lt;b&gt;table&lt;/b&gt;" in text for text in (by_steps, by_time))
+    assert all("&lt;b&gt;table&lt;/b&gt; of $1 " in text for text in (by_steps, by_time))
     text = (tmp_path / "compare.html").read_text()
     assert "'hopper=a book=5000:1,10000:2'" in html.unescape(text) and "<b>table" not in text
     assert "Dashed: published." in text
