@@ -13,7 +13,7 @@ from .gather import Run
 
 FORM = "NAME=SCORE, NAME=STEPS:SCORE,STEPS:SCORE or TASK=NAME=..."
 SLACK = 1.01
-"""A training ends with the rollout that its last step is in, or some others end before it."""
+"""How far beyond a run's end a point may lie: trainings end with a whole rollout, at slightly different steps."""
 
 
 @dataclass(frozen=True)
