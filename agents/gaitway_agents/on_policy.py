@@ -22,6 +22,7 @@ from .core.advantage import gae, monte_carlo
 from .core.batch import Batch
 from .core.finite import NonFiniteError, check_given
 from .core.optimizer import OptimizerConfig, PolicyOptimizer
+from .core.policy import Policy
 from .core.scaling import PercentileScaler
 from .core.together import LostProcess, OtherFailed
 from .core.trust_region import TrustRegionConfig, TrustRegionOptimizer
@@ -435,7 +436,7 @@ def undistributed(config: PPOConfig) -> str | None:
 
 
 def make_optimizer(
-    policy: nn.Module,
+    policy: Policy,
     config: OptimizerConfig | TrustRegionConfig,
     generator: torch.Generator,
     additions: Mapping[str, Addition],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.policy import Evaluation, Policy
 from gaitway_agents.models.causal_lm import LOGITS, check_head, output_layer
 from gaitway_agents.models.prefixes import WORTH, Split, both_states, can_share, shared_chunks, split
 from gaitway_agents.models.sequences import hidden_states, token_chunks, without_dropout
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 
-class TargetPolicy(nn.Module):
+class TargetPolicy(Policy):
     """``model``, a causal LM of transformers, as a policy whose targets need not be its next input tokens.
 
     Batches are those of :func:`gaitway.serve.losses.batch_of`. Rows that begin with the same tokens, up to the first

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from gaitway_agents.core.batch import Batch
-from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.policy import Evaluation, Policy
 from torch import Tensor, nn
 
 VOCABULARY = 6
 
 
-class Bigram(nn.Module):
+class Bigram(Policy):
     """Logits (V, V) of the next token by the last one. Batches are those of a causal LM, in float64."""
 
     def __init__(self, seed: int = 0):
@@ -30,9 +30,6 @@ class Bigram(nn.Module):
             log_probs=self.log_probs(batch.actions),
             entropy=torch.nn.functional.pad(entropy[batch.actions[:, :-1]], (1, 0)),
         )
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [[self.logits]]
 
 
 def sequences(rows: int, length: int, seed: int, policy: Bigram) -> Batch:

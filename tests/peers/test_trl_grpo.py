@@ -18,7 +18,7 @@ from gaitway_agents.core.batch import Batch
 from gaitway_agents.core.group_advantage import group_relative, leave_one_out
 from gaitway_agents.core.losses import PolicyLoss, ReferenceKL
 from gaitway_agents.core.optimizer import OptimizerConfig, PolicyOptimizer
-from gaitway_agents.core.policy import Evaluation
+from gaitway_agents.core.policy import Evaluation, Policy
 from gaitway_agents.core.surrogates import CISPO, SAPO, VESPO, ClippedSurrogate
 from gaitway_agents.language.corrections import (
     CorrectionConfig,
@@ -33,7 +33,7 @@ ROWS, LENGTH = 6, 7
 TOLERANCE = {"rtol": 0.0, "atol": 1e-14}
 
 
-class Table(nn.Module):
+class Table(Policy):
     """A policy whose parameters are the log-probabilities of its actions, and the entropies there."""
 
     def __init__(self, log_probs: Tensor, entropy: Tensor):
@@ -43,9 +43,6 @@ class Table(nn.Module):
     def evaluate(self, batch: Batch) -> Evaluation:
         rows = batch.observations["row"]
         return Evaluation(log_probs=self.log_probs[rows], entropy=self.entropy[rows])
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [[self.log_probs, self.entropy]]
 
 
 def numbers(seed: int = 0) -> tuple[Tensor, Tensor, Batch]:

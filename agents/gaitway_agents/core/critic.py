@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from . import objective
 from .batch import Batch
 from .finite import NonFiniteError, first_bad
-from .policy import has_moved
+from .policy import Evaluation, Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class CriticOptimizer:
 
     def __init__(
         self,
-        policy: nn.Module,
+        policy: Policy,
         groups: Sequence[Sequence[nn.Parameter]],
         config: CriticConfig,
         generator: torch.Generator | None = None,
@@ -67,7 +67,7 @@ class CriticOptimizer:
                 if not math.isfinite(loss):
                     raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
                 self.inner.step()
-                has_moved(self.policy)
+                self.policy.after_step()
                 total += loss
         return {"value_loss": total / (cfg.epochs * cfg.minibatches)}
 
@@ -78,7 +78,7 @@ class CriticOptimizer:
         total = 0.0
         for start in range(0, len(batch), self.config.chunk_size):
             chunk = batch[start : start + self.config.chunk_size]
-            losses = squared_errors(self.policy.evaluate(chunk), chunk)  # type: ignore[operator]
+            losses = squared_errors(self.policy.evaluate(chunk), chunk)
             if losses is None:
                 raise UserError("the batch has no returns or the policy no values: there is no critic to train")
             loss = objective.masked_mean(losses, chunk.mask, count)
@@ -94,8 +94,8 @@ class CriticOptimizer:
         self.learning_rate = state["learning_rate"]
 
 
-def squared_errors(new: Any, batch: Batch) -> Tensor | None:
-    """The critic's loss of each decision, from the policy's ``Evaluation``; None for a policy without a critic."""
+def squared_errors(new: Evaluation, batch: Batch) -> Tensor | None:
+    """The critic's loss of each decision, from the policy's evaluation; None for a policy without a critic."""
     if new.value_losses is not None:
         return new.value_losses
     if new.values is None or batch.returns is None:

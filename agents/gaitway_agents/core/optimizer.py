@@ -24,7 +24,7 @@ from .batch import Batch
 from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
 from .losses import Loss, PolicyLoss, PolicyLossConfig
-from .policy import Evaluation, computing, has_moved, idle_passes
+from .policy import Epochs, Evaluation, Policy, computing, idle_passes
 from .store import STORES, FlatStore, Groups, ParameterStore, ShardedStore
 from .threads import result_of
 
@@ -115,7 +115,7 @@ class PolicyOptimizer:
 
     def __init__(
         self,
-        policy: nn.Module,
+        policy: Policy,
         config: OptimizerConfig,
         generator: torch.Generator | None = None,
         loss: Loss | None = None,
@@ -130,7 +130,7 @@ class PolicyOptimizer:
             if f"{name}_loss" in self.loss.statistics:
                 raise UserError(f"the statistic {name}_loss is the optimiser's own: give the added loss another name")
         self.learning_rate = config.learning_rate
-        groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
+        groups = policy.parameter_groups()
         self._check_groups(groups)
         self.store = _store(policy, groups if config.clip_groups else [[p for group in groups for p in group]], config)
         self.critic = None if config.critic is None else CriticOptimizer(policy, groups, config.critic, generator)
@@ -142,19 +142,17 @@ class PolicyOptimizer:
         )
 
     def _check_groups(self, groups: list[list[nn.Parameter]]) -> None:
-        apart: Callable[[], list[nn.Parameter]] = getattr(self.policy, "learnt_apart", list)
-        known = {id(parameter) for group in (*groups, apart()) for parameter in group}
+        known = {id(parameter) for group in (*groups, self.policy.learnt_apart()) for parameter in group}
         for name, parameter in self.policy.named_parameters():
             if parameter.requires_grad and id(parameter) not in known:
                 raise UserError(f"parameter {name} is in none of the policy's parameter_groups()")
 
-    def _without_autograd(self) -> Any:
+    def _without_autograd(self) -> Epochs | None:
         """The policy's own epochs of small minibatches, if it has them for this loss and nothing else is asked for."""
         cfg = self.config
         plain = cfg.workers == 1 and cfg.precision == "float32" and not self.added and not cfg.needs_distribution
         plain &= cfg.store == "flat"
-        offered = getattr(self.policy, "written_out", None) if plain and distributed.size() == 1 else None
-        return None if offered is None else offered(self.loss)
+        return self.policy.written_out(self.loss) if plain and distributed.size() == 1 else None
 
     def update(self, batch: Batch, refresh: Callable[[], Batch] | None = None) -> dict[str, float]:
         """Optimise the policy on ``batch`` and return the statistics of the update, averaged over minibatches.
@@ -219,20 +217,17 @@ class PolicyOptimizer:
         if not norm < float("inf"):
             raise NonFiniteError(f"training diverged: {first_bad(self.policy, batch)} is not finite")
         self.store.step(self.learning_rate)
-        has_moved(self.policy)
+        self.policy.after_step()
 
     def _shuffled(self, batch: Batch) -> Tensor:
         """Rows in random order, those beside each other that a policy computes together for less."""
         order = batch.shuffled(self.generator)
-        grouped: Callable[[Batch, Tensor], Tensor] | None = getattr(self.policy, "grouped", None)
-        return order if grouped is None or self.config.minibatches == 1 else grouped(batch, order)
+        return order if self.config.minibatches == 1 else self.policy.grouped(batch, order)
 
     def _prepared(self, batch: Batch) -> Batch:
         """The batch of an epoch: with what stays the same in it computed, by policies that can, and A normalised."""
-        prepare: Callable[[Batch], Batch] | None = getattr(self.policy, "prepared", None)
-        if prepare is not None:
-            with computing(batch.actions.device, self.config.precision):
-                batch = prepare(batch)
+        with computing(batch.actions.device, self.config.precision):
+            batch = self.policy.prepared(batch)
         if self.config.normalize_advantages == "batch":
             batch = batch.replace(advantages=normalise(batch.advantages, batch.mask))
         return batch
@@ -271,11 +266,11 @@ class PolicyOptimizer:
             self.store.gradient.add_(gradient)
         return statistics
 
-    def _chunk(self, policy: Any, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
+    def _chunk(self, policy: Policy, batch: Batch, count: Tensor | float, total: Tensor | float) -> Tensor:
         """Add the gradient of one chunk's share of the minibatch loss to ``policy``; return its statistics."""
         cfg, mask = self.config, batch.mask
         with computing(batch.actions.device, cfg.precision):
-            new: Evaluation = policy.evaluate(batch)
+            new = policy.evaluate(batch)
             added = [_checked(name, loss, policy, new, batch) for name, loss in self.added.items()]
         losses, columns = self.loss(new, batch)
         if added:
@@ -291,9 +286,8 @@ class PolicyOptimizer:
     def _parts(self, batch: Batch) -> Sequence[Tensor | slice]:
         """The rows of each forward pass."""
         size, workers = self.config.chunk_size, self.config.workers
-        chunks_of = getattr(self.policy, "chunks", None)
-        if chunks_of is not None:
-            return chunks_of(batch, size)
+        if (own := self.policy.chunks(batch, size)) is not None:
+            return own
         if workers == 1 and len(batch) <= size:
             return [slice(None)]
         chunks = -(-len(batch) // (size * workers)) * workers
@@ -318,15 +312,15 @@ class PolicyOptimizer:
             self.learning_rate = min(high, self.learning_rate * 1.5)
 
     @cached_property
-    def _replicas(self) -> list[tuple[nn.Module, Tensor]]:
+    def _replicas(self) -> list[tuple[Policy, Tensor]]:
         """The policy for each worker, with the buffer of its gradients. All share the memory of the parameters."""
         if not isinstance(self.store, FlatStore):
             return [(self.policy, torch.empty(0))]
         replicas = [(self.policy, self.store.gradient)]
         for _ in range(self.config.workers - 1):
             replica = _replica(self.policy)
-            groups: list[list[nn.Parameter]] = replica.parameter_groups()  # type: ignore[operator]
-            replicas.append((replica, self.store.attach_gradients([p for group in groups for p in group])))
+            parameters = [p for group in replica.parameter_groups() for p in group]
+            replicas.append((replica, self.store.attach_gradients(parameters)))
         return replicas
 
     def state_dict(self) -> dict[str, Any]:
@@ -340,7 +334,7 @@ class PolicyOptimizer:
             self.critic.load_state_dict(state["critic"])
 
 
-def _store(policy: nn.Module, groups: Groups, config: OptimizerConfig) -> ParameterStore:
+def _store(policy: Policy, groups: Groups, config: OptimizerConfig) -> ParameterStore:
     """The store that ``config`` names, with the parameters of the first process; ``groups`` are clipped apart."""
     if config.store == "flat":
         return FlatStore(groups, config)
@@ -356,7 +350,7 @@ def _store(policy: nn.Module, groups: Groups, config: OptimizerConfig) -> Parame
     return FullySharded(policy, groups, config)
 
 
-def _checked(name: str, loss: AddedLoss, policy: Any, new: Evaluation, batch: Batch) -> Tensor:
+def _checked(name: str, loss: AddedLoss, policy: Policy, new: Evaluation, batch: Batch) -> Tensor:
     with blamed(f"added loss {name!r}", loss):
         losses = loss(policy, new, batch)
     shape = tuple(new.log_probs.shape)
@@ -368,7 +362,7 @@ def _checked(name: str, loss: AddedLoss, policy: Any, new: Evaluation, batch: Ba
     return losses.float() if losses.dtype == torch.bfloat16 else losses
 
 
-def _replica(policy: nn.Module) -> nn.Module:
+def _replica(policy: Policy) -> Policy:
     """A copy that shares the memory of parameters and buffers and has gradients of its own."""
     replica = copy.deepcopy(policy)
     for mine, theirs in zip(replica.buffers(), policy.buffers(), strict=True):

@@ -1,7 +1,9 @@
-"""Interface between optimisers and policies."""
+"""What an optimiser asks of the networks that it trains."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -44,34 +46,65 @@ def in_precision(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
-class Policy(Protocol):
-    """Methods that the optimiser calls on a policy, which is an ``nn.Module``.
+class Epochs(Protocol):
+    """A policy's own epochs of small minibatches, without autograd."""
 
-    If it has ``after_step()``, that is called after every step; if it has ``chunks(batch, size)``, that cuts a
-    minibatch into the rows of each forward pass instead of equal shares of ``size`` rows; if it has
-    ``prepared(batch)``, that is called before the epochs and gives the batch that ``evaluate`` sees rows of;
-    parameters in its ``learnt_apart()`` are another optimiser's; what ``written_out(loss)`` returns, unless None, takes
-    the epochs of the batches that it is for, without autograd.
-    """
+    def is_for(self, batch: Batch, size: int) -> bool:
+        """True if minibatches of ``size`` rows of a prepared batch need nothing else."""
+        ...
 
-    def evaluate(self, batch: Batch) -> Evaluation: ...
+    def epoch(self, batch: Batch, parts: Sequence[Tensor | slice], normalize: bool, step: Callable[[], None]) -> None:
+        """Leave the gradient of each minibatch's mean loss in the parameters, and call ``step``.
 
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        """Parameters whose gradients are clipped together."""
+        ``parts`` are the rows of the minibatches, whose advantages are normalised if told to.
+        """
+
+    def statistics(self) -> list[float]:
+        """Sum over all minibatches since the last call of the means that the loss itself reports."""
         ...
 
 
-def idle_passes(policy: nn.Module, batch: Batch, passes: int) -> list[Batch]:
+class Policy(nn.Module, ABC):
+    """Networks that an optimiser trains."""
+
+    in_parts = False
+    """Layers lie in parts in several processes, and have to be called as modules."""
+
+    @abstractmethod
+    def evaluate(self, batch: Batch) -> Evaluation: ...
+
+    def parameter_groups(self) -> list[list[nn.Parameter]]:
+        """Parameters whose gradients are clipped together: all that learn."""
+        return [[parameter for parameter in self.parameters() if parameter.requires_grad]]
+
+    def learnt_apart(self) -> list[nn.Parameter]:
+        """Parameters that the policy's optimiser leaves alone."""
+        return []
+
+    def prepared(self, batch: Batch) -> Batch:
+        """The batch that :meth:`evaluate` sees rows of: called before the epochs."""
+        return batch
+
+    def grouped(self, batch: Batch, order: Tensor) -> Tensor:
+        """``order`` (B,) of the rows of a batch, with those beside each other that are computed together for less."""
+        return order
+
+    def chunks(self, batch: Batch, size: int) -> list[Tensor] | None:
+        """The rows of each forward pass over a minibatch; None for equal shares of at most ``size`` rows."""
+        return None
+
+    def written_out(self, loss: object) -> Epochs | None:
+        """Epochs of ``loss`` without autograd, made once the parameters have their ``grad``; None if that cannot be."""
+        return None
+
+    def after_step(self) -> None:
+        """Follow the parameters: called after every step of an optimiser."""
+
+
+def idle_passes(policy: Policy, batch: Batch, passes: int) -> list[Batch]:
     """Batches without a decision for a policy whose layers lie in parts in the processes: as many as this process needs
     beside its ``passes`` over ``batch`` to have as many as any other. To be asked for before those."""
-    if not getattr(policy, "in_parts", False) or distributed.size() == 1:
+    if not policy.in_parts or distributed.size() == 1:
         return []
     idle, row = distributed.most(passes, batch.actions.device) - passes, batch[slice(0, 1)]
     return [row.replace(mask=torch.zeros_like(row.log_probs))] * idle
-
-
-def has_moved(policy: nn.Module) -> None:
-    """Let a policy that follows its own parameters know that an optimiser has taken a step."""
-    after_step = getattr(policy, "after_step", None)
-    if after_step is not None:
-        after_step()

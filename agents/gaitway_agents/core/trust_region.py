@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import torch
 from gaitway_files.ranges import Checked, NonNegativeFloat, PositiveFloat, PositiveInt, Range, one_of
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import objective
 from .advantage import normalise
@@ -16,7 +16,7 @@ from .batch import Batch
 from .critic import CriticConfig, CriticOptimizer
 from .finite import NonFiniteError, first_bad
 from .flat import FlatParameters
-from .policy import Evaluation
+from .policy import Evaluation, Policy
 
 RESIDUAL = 1e-10
 """Conjugate gradients stop where the squared residual is this share of the squared gradient."""
@@ -62,9 +62,11 @@ class TrustRegionOptimizer:
     Needs, besides what every optimiser does, ``policy.head.kl`` and an actor that shares nothing with the critic.
     """
 
-    def __init__(self, policy: nn.Module, config: TrustRegionConfig, generator: torch.Generator | None = None):
+    def __init__(self, policy: Policy, config: TrustRegionConfig, generator: torch.Generator | None = None):
         self.policy, self.config = policy, config
-        groups: list[list[nn.Parameter]] = policy.parameter_groups()  # type: ignore[operator]
+        head: Any = policy.head
+        self._divergence: Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor] = head.kl
+        groups = policy.parameter_groups()
         self.critic = CriticOptimizer(policy, groups, config.critic, generator)
         self.actor = FlatParameters(groups[:1])
 
@@ -89,7 +91,7 @@ class TrustRegionOptimizer:
 
     def _improve(self, batch: Batch) -> dict[str, float]:
         count = batch.decisions
-        now = self._evaluate(batch)
+        now = self.policy.evaluate(batch)
         start = tuple(parameter.detach() for parameter in now.distribution)
         surrogate = self._surrogate(now, batch, count)
         gradient = self._gradient(surrogate, retain_graph=True)
@@ -131,7 +133,7 @@ class TrustRegionOptimizer:
         before, share = parameters.clone(), 1.0
         for _ in range(self.config.line_search_steps):
             torch.add(before, step, alpha=share, out=parameters)
-            new = self._evaluate(batch)
+            new = self.policy.evaluate(batch)
             found = float(self._surrogate(new, batch, count))
             kl = float(self._kl(start, new, batch, count))
             if found > surrogate and kl <= self.config.target_kl:
@@ -140,15 +142,12 @@ class TrustRegionOptimizer:
         parameters.copy_(before)
         return {}
 
-    def _evaluate(self, batch: Batch) -> Evaluation:
-        return self.policy.evaluate(batch)  # type: ignore[operator]
-
     def _surrogate(self, new: Evaluation, batch: Batch, count: Tensor | float) -> Tensor:
         ratio = (new.log_probs - batch.log_probs).exp()
         return objective.masked_mean(ratio * batch.advantages, batch.mask, count)
 
     def _kl(self, start: tuple[Tensor, ...], new: Evaluation, batch: Batch, count: Tensor | float) -> Tensor:
-        return objective.masked_mean(self.policy.head.kl(start, new.distribution), batch.mask, count)  # type: ignore[union-attr, operator]
+        return objective.masked_mean(self._divergence(start, new.distribution), batch.mask, count)
 
     def _gradient(self, value: Tensor, *, retain_graph: bool = False, create_graph: bool = False) -> Tensor:
         """The gradient with respect to the actor's parameters, in one vector."""

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import Checked, PositiveInt
-from torch import nn
 
 from ..core import distributed
 from ..core.batch import Batch
 from ..core.losses import Loss
 from ..core.optimizer import OptimizerConfig, PolicyOptimizer
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, Policy
 from ..trainer import Episode
 from .evaluation import evaluate
 from .schedule import LearningRateSchedule
@@ -72,7 +71,7 @@ class FixedDataTrainer:
 
     def __init__(
         self,
-        policy: nn.Module,
+        policy: Policy,
         length: int,
         batch_of: Callable[[list[int]], Batch],
         loss: Loss,

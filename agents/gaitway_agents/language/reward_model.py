@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import torch
 from gaitway_files.errors import UserError
 from gaitway_files.ranges import NonNegativeFloat, NonNegativeInt
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from ..core.batch import Batch
 from ..core.optimizer import OptimizerConfig
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, Policy
 from ..core.preference import RankingLoss
 from ..models.reward_model import RewardModel
 from ..models.sequences import token_chunks
@@ -36,7 +36,7 @@ class RewardModelConfig(FixedDataConfig):
     optimizer: OptimizerConfig = field(default_factory=lambda: one_step(learning_rate=1e-5))
 
 
-class RankingPolicy(nn.Module):
+class RankingPolicy(Policy):
     """Reward model as a policy that chooses the better of two answers."""
 
     def __init__(self, model: RewardModel):
@@ -53,9 +53,6 @@ class RankingPolicy(nn.Module):
     def chunks(self, batch: Batch, size: int) -> list[Tensor]:
         """The rows of each forward pass, of at most ``size`` tokens."""
         return token_chunks(batch, size)
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return self.model.parameter_groups()
 
 
 class RewardModelTrainer(FixedDataTrainer):

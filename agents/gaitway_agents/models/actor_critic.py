@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..core.batch import Batch
 from ..core.losses import PolicyLoss
-from ..core.policy import Evaluation, computing, in_precision
+from ..core.policy import Evaluation, Policy, computing, in_precision
 from .critics import VALUE_HEADS, DreamerTricks, frozen_copy, update_average
 from .encoders import ACTOR_FEATURES, CRITIC_FEATURES, IMAGES, Encoder
 from .estimator import EstimatingActor, Estimator, EstimatorColumns, EstimatorConfig
@@ -75,7 +75,7 @@ class ActorCriticConfig(Checked):
             raise UserError("estimator with dreamer.symlog_observations: estimates would have no unit; use only one")
 
 
-class ActorCritic(nn.Module):
+class ActorCritic(Policy):
     """The actor reads the observation ``policy``, or all there are; the critic reads ``critic`` or what the actor does.
 
     ``act`` and ``evaluate`` are all that collector and optimiser need of a policy.
@@ -217,7 +217,6 @@ class ActorCritic(nn.Module):
         return self._evaluation(self.head(self.actor(features), observations), critic_features, batch)
 
     def written_out(self, loss: object) -> WrittenOut | None:
-        """Epochs of ``loss`` without autograd, made once the parameters have their ``grad``; None if that cannot be."""
         alone = self.critic_encoder is not self.actor_encoder and not self.config.dreamer.own_value_losses
         if not alone or not WrittenOut.takes(self.actor, self.critic, self.head, loss):
             return None
@@ -253,7 +252,7 @@ class ActorCritic(nn.Module):
         return losses.view(batch.returns.shape)
 
     def after_step(self) -> None:
-        """Update the slow critic; call this after every step of an optimiser."""
+        """Update the slow critic."""
         if self.slow_critic is not None:
             update_average(self.slow_critic, self.critic)
 
@@ -272,7 +271,6 @@ class ActorCritic(nn.Module):
         return [actor, [*self.critic.parameters(), *self.critic_encoder.parameters()]]
 
     def learnt_apart(self) -> list[nn.Parameter]:
-        """Parameters that the policy's optimiser leaves alone."""
         return [] if self.estimator is None else list(self.estimator.parameters())
 
     def export_actor(self) -> nn.Module:

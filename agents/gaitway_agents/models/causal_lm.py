@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ..core.batch import Batch
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, Policy
 from .llama import LONGEST, lean, lean_states
 from .prefixes import WORTH, can_share, shared_chunks, split, suffix_states
 from .sequences import hidden_states, token_chunks, without_dropout
@@ -27,7 +27,7 @@ KEPT = 2**27
 ENTROPY = ("none", "statistic", "gradient")
 
 
-class CausalLMPolicy(nn.Module):
+class CausalLMPolicy(Policy):
     """``model`` is a causal LM of transformers (``get_decoder()``, ``get_output_embeddings()``), adapters included.
 
     Rows of its batches are sequences: ``observations["lengths"]`` (B,), ``actions`` (B, L) and ``mask`` (B, L), as
@@ -57,8 +57,6 @@ class CausalLMPolicy(nn.Module):
         if not temperature > 0.0:
             raise UserError(f"temperature {temperature}: must be positive")
         self.model, self.critic = model, critic
-        self.in_parts = False
-        """Its layers lie in parts in several processes, and have to be called as modules."""
         self.temperature, self.entropy, self.likeliest, self.dropout = temperature, entropy, likeliest, dropout
         if not dropout:
             without_dropout(model)

@@ -11,7 +11,7 @@ from gaitway_files.ranges import Checked, LayerSizes, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from ..core.batch import Batch
-from ..core.policy import Evaluation
+from ..core.policy import Evaluation, Policy
 from .mlp import mlp
 
 
@@ -50,7 +50,7 @@ class EstimatorColumns:
     """Columns of ``critic`` that hold each signal."""
 
 
-class Estimator(nn.Module):
+class Estimator(Policy):
     """Features of the whole history (B, D) to what the actor reads (B, F + E): its newest frame, and E estimates.
 
     Features and estimates are normalised as actor and critic see them. To an optimiser it is a policy whose decisions
@@ -86,9 +86,6 @@ class Estimator(nn.Module):
     def evaluate(self, batch: Batch) -> Evaluation:
         estimates = self.net(batch.observations["features"]).float()
         return Evaluation(log_probs=estimates[:, 0], entropy=estimates[:, 0], distribution=(estimates,))
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [list(self.net.parameters())]
 
 
 class EstimatingActor(nn.Module):

@@ -51,6 +51,3 @@ class RewardModel(nn.Module):
             raise UserError(f"scores {scores.tolist()[:5]}: to normalise needs two or more that are finite and differ")
         self.mean.add_(scores.mean().to(self.mean) * self.std)
         self.std.mul_(scores.std().to(self.std))
-
-    def parameter_groups(self) -> list[list[nn.Parameter]]:
-        return [[parameter for parameter in self.parameters() if parameter.requires_grad]]

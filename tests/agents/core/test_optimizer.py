@@ -13,6 +13,7 @@ from gaitway_agents.core.advantage import normalise
 from gaitway_agents.core.batch import Batch, concatenate
 from gaitway_agents.core.objective import gaussian_kl
 from gaitway_agents.core.optimizer import NonFiniteError, OptimizerConfig, PolicyOptimizer
+from gaitway_agents.core.policy import Policy
 from gaitway_agents.models.actor_critic import ActorCritic, ActorCriticConfig
 from gaitway_agents.models.heads import gaussian_log_prob
 from torch import Tensor
@@ -114,7 +115,7 @@ def test_a_minibatch_of_padding_alone_does_no_harm():
     assert torch.isfinite(found).all()
 
 
-class SequencePolicy(torch.nn.Module):
+class SequencePolicy(Policy):
     """Decisions in rows of T: the same Gaussian policy applied to every step."""
 
     def __init__(self) -> None:
