@@ -331,7 +331,7 @@ def table_row(training: Training, rows: Sequence[dict[str, Any]]) -> str:
     cells = {m: ", ".join(number(row["scores"].get(m)) for row in rows) for m in MEASURES}
     judged = [judgement(bar, rows) for bar in training.bars]
     several = any(len(row["machines"]) > 1 or len(row["commits"]) > 1 for row in rows)
-    stopped = [f"{row['seed']} after {row['steps'] / 1e6:.2f} million" for row in rows if row["stopped"]]
+    stopped = [f"{row['seed']} at {row['steps'] / row['asked']:.0%}" for row in rows if row["stopped"]]
     notes = [f"stopped: {', '.join(stopped)}"] if stopped else []
     notes += ["resumed on another commit or machine"] if several else []
     title = f"{training.name.removesuffix(f'-{training.agent}')}, {training.agent}, {training.steps:,}"

@@ -137,7 +137,7 @@ def test_the_table_has_every_seed_the_mean_its_interval_and_what_was_missed(scor
 def test_the_table_says_what_was_stopped_and_what_changed_machines(scores):
     plan = scores.planned([LINE])
     stopped = scores.table(plan, [row(0, 25.0, stopped="it would end below", steps=600)])
-    assert "cartpole, ppo, 1,000; seed 0 stopped after 600 |" in stopped and "**missed**" in stopped
+    assert "cartpole, ppo, 1,000; stopped: 0 at 60% |" in stopped and "**missed**" in stopped
     for change in ({"machines": ["a CPU", "another"]}, {"commits": ["abc", "def"]}):
         assert "resumed on another commit or machine" in scores.table(plan, [row(0, 25.0, **change)])
 
