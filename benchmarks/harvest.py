@@ -1,8 +1,9 @@
 """A plain simulator of what Huang and Ontanon (2022) measured masks on: a worker that brings resources home.
 
 As in Gym-microRTS, an action names a cell, what its unit shall do, and a direction for each of these: 4 x 4 maps have
-4 x 4 x 4 x 4 x 4 x 4 actions, 10 x 10 maps six times as many, of which a handful do something. Harvesting and bringing
-home give a reward of 1 each, and all actions take one step. Importing the module registers ``Harvest-4x4-v0`` and
+4 x 4 x 4 x 4 x 4 x 4 actions, 10 x 10 maps six times as many, of which a handful do something. Worker, base and resource
+stand as on the maps of their ``MicrortsMining`` tasks, as near to each other on a large map as on a small one. Harvesting
+and bringing home give a reward of 1 each, and all actions take one step. Importing the module registers ``Harvest-4x4-v0`` and
 ``Harvest-10x10-v0``; ``masks=False`` leaves out the observation ``action_mask``.
 """
 
@@ -16,13 +17,15 @@ from gymnasium import spaces
 
 STEPS = 200
 """Length of an episode."""
+BEST = STEPS // 2
+"""The largest return: a step to the resource, a harvest, and then every second step is one to and fro."""
 NOTHING, MOVE, HARVEST, BRING = range(4)
 DIRECTIONS = ((-1, 0), (0, 1), (1, 0), (0, -1))
 FREE, BASE, RESOURCE = range(3)
 
 
 class Harvest(gymnasium.Env[Any, Any]):
-    """One worker on ``size`` x ``size`` cells, its base in one corner's neighbourhood and resources in the other."""
+    """One worker on ``size`` x ``size`` cells, between its base and the resource in the corner."""
 
     def __init__(self, size: int, masks: bool = True):
         self.size, self.masks = size, masks
@@ -31,12 +34,11 @@ class Harvest(gymnasium.Env[Any, Any]):
         flags = spaces.MultiBinary(int(self.action_space.nvec.sum()))
         self.observation_space = spaces.Dict({"policy": planes} | ({"action_mask": flags} if masks else {}))
         self.cells = np.full((size, size), FREE)
-        self.cells[1, 1] = BASE
-        self.cells[size - 1, size - 2 :] = RESOURCE
+        self.cells[0, 0], self.cells[1, 2] = RESOURCE, BASE
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed)
-        self.worker, self.carries, self.age = (0, 1), False, 0
+        self.worker, self.carries, self.age = (1, 1), False, 0
         return self._seen(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -80,17 +82,6 @@ class Harvest(gymnasium.Env[Any, Any]):
             ways = [way if any(way) else [True, False, False, False] for way in possible]
             seen["action_mask"] = np.concatenate([cells.ravel(), kinds, *ways]).astype(np.int8)
         return seen
-
-
-def best_return(size: int) -> float:
-    """The largest return of an episode: to the resources, and then to and fro on the shortest way."""
-    free = abs(size - 2 - 1) + abs(size - 2 - 1)  # from beside the base to beside the resources
-    first = (size - 2 - 0) + (size - 2 - 1)  # from the first cell
-    trip, left = free - 1, STEPS - first
-    gained = 0.0
-    while left > 0:
-        gained, left = gained + 1.0, left - 1 - trip
-    return gained
 
 
 for _size in (4, 10):
