@@ -1,10 +1,10 @@
 """A plain simulator of what Huang and Ontanon (2022) measured masks on: a worker that brings resources home.
 
 As in Gym-microRTS, an action names a cell, what its unit shall do, and a direction for each of these: 4 x 4 maps have
-4 x 4 x 4 x 4 x 4 x 4 actions, 10 x 10 maps six times as many, of which a handful do something. Worker, base and resource
-stand as on the maps of their ``MicrortsMining`` tasks, as near to each other on a large map as on a small one. Harvesting
-and bringing home give a reward of 1 each, and all actions take one step. Importing the module registers ``Harvest-4x4-v0`` and
-``Harvest-10x10-v0``; ``masks=False`` leaves out the observation ``action_mask``.
+4 x 4 x 4 x 4 x 4 x 4 actions, 10 x 10 maps six times as many, of which a handful do something. Worker, base and
+resource stand as on the maps of their ``MicrortsMining`` tasks, as near to each other on a large map as on a small
+one. Harvesting and bringing home give a reward of 1 each, and all actions take one step. Importing the module
+registers ``Harvest-4x4-v0`` and ``Harvest-10x10-v0``; ``masks=False`` leaves out the observation ``action_mask``.
 """
 
 from __future__ import annotations
