@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from gaitway_tasks.registry import UnknownNameError
 
 from ..catalogue import WORLDS, install_line
-from ..errors import RunError
 from .environments import Environments
 from .request import Request
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ..train_config import TrainConfig
     from .domain import Frame
 
-FPS, SCALE = 15, 5  # sixty frames a second, every fourth of which is seen
+SCALE = 3  # of a film, by the screen
 
 
 class Games(Environments):
@@ -64,15 +63,10 @@ class Games(Environments):
         import gaitway_ale
         from gaitway_agents.vector.adapt import adapt
 
-        return adapt(gaitway_ale.make_env(task, 1, seed=seed)), _console, FPS
+        games = gaitway_ale.make_env(task, 1, seed=seed, render_mode="rgb_array")
 
+        def picture(observation: Any) -> Frame:
+            screen: Any = games.render()
+            return screen[0].repeat(SCALE, 0).repeat(SCALE, 1)
 
-def _console(observation: Any) -> Frame:
-    """Last image that the agent observed, in grey."""
-    import numpy as np
-
-    seen = observation["policy"][0]
-    if seen.dim() != 3:
-        raise RunError("a game seen through its memory shows no pictures: train it with images to film it")
-    grey = seen[-1].numpy().repeat(SCALE, 0).repeat(SCALE, 1)
-    return np.stack([grey] * 3, -1)
+        return adapt(games), picture, games.metadata["render_fps"]

@@ -18,8 +18,9 @@ def play(env: AtariGames, steps: int, seed: int = 0) -> list[tuple]:
     return [env.step(rng.integers(choices, size=env.num_envs)) for _ in range(steps)]
 
 
-def made(name: str, num_envs: int = 2, **changes) -> AtariGames:
-    env = make_env(replace(task_named(name), **changes), num_envs, seed=1, num_threads=1)
+def made(name: str, num_envs: int = 2, render_mode: str | None = None, **changes) -> AtariGames:
+    task = replace(task_named(name), **changes)
+    env = make_env(task, num_envs, seed=1, num_threads=1, render_mode=render_mode)
     assert isinstance(env, AtariGames)
     env.reset()
     return env
@@ -219,3 +220,39 @@ def test_images_are_the_consoles():
             frames.append(ale.getScreenGrayscale())
         seen = shares(210) @ np.maximum(frames[-1], frames[-2]) @ shares(160).T
         assert np.abs(observation[-1] - seen).max() <= 1.0
+
+
+LUMINANCE = np.array([0.299, 0.587, 0.114])
+"""Weights of red, green and blue in grey, by ITU-R BT.601."""
+
+
+@pytest.mark.parametrize("protocol", ["standard", "machado"])
+def test_screens_are_those_of_the_observed_games(protocol):
+    env = made("breakout", 2, "rgb_array", protocol=protocol)
+    ended, rng = 0, np.random.default_rng(0)
+    for step in range(400):
+        observation, _, _, _, info = env.step(rng.integers(env.single_action_space.n, size=2))
+        ended += info["_episode"].sum()
+        if step % 20:
+            continue
+        for images, screen in zip(observation, env.render(), strict=True):
+            assert screen.shape == (210, 160, 3) and screen.dtype == np.uint8
+            grey = shares(210) @ (screen @ LUMINANCE) @ shares(160).T
+            assert np.abs(images[-1] - grey).max() <= 4.0
+    assert ended >= 2, "games ended and began again"
+
+
+def test_screens_of_games_that_are_seen_through_their_memory():
+    env = made("breakout-ram", 1, "rgb_array", noop_max=0, fire_reset=False)
+    ale = console("breakout", 1)
+    env.step(np.array([2]))
+    for _ in range(4):
+        ale.act(ale.getMinimalActionSet()[2])
+    (screen,) = env.render()
+    np.testing.assert_array_equal(screen, ale.getScreenRGB())
+
+
+def test_games_are_drawn_only_if_asked():
+    assert made("pong", 1).render() is None
+    with pytest.raises(UserError, match="render_mode 'human': games can be drawn as 'rgb_array'"):
+        made("pong", 1, "human")

@@ -154,7 +154,7 @@ def test_evaluations_on_the_way(tmp_path):
     assert [(row["steps"], len(row["returns"])) for row in rows] == [(512, 1), (1024, 1), (1024, 10)]
 
 
-@pytest.mark.parametrize("task", ["cartpole", "breakout"])
+@pytest.mark.parametrize("task", ["cartpole", "breakout", "breakout-ram"])
 def test_a_game_can_be_filmed(task, tmp_path, capsys):
     import imageio_ffmpeg
 
