@@ -24,7 +24,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,12 @@ def main() -> None:
 # ---- the plan -------------------------------------------------------------------------------------------------------
 
 
+def flattened(settings: Iterable[Any]) -> Iterator[str]:
+    """Settings of a list that may hold lists, such as those that several trainings share."""
+    for setting in settings:
+        yield from [setting] if isinstance(setting, str) else flattened(setting)
+
+
 def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
     """Trainings of the plan's lines, in order; raises PlanError for a line that cannot be meant."""
     found: list[Training] = []
@@ -134,7 +140,8 @@ def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
         bars = tuple(bar_of(name, bar) for bar in line["bars"])
         what = (name, line["task"], line["agent"], int(line["steps"]))
         published = tuple((float(steps), float(score)) for steps, score in line.get("published", ()))
-        found += [Training(*what, seed, tuple(line.get("settings", ())), bars, published) for seed in line["seeds"]]
+        settings = tuple(flattened(line.get("settings", ())))
+        found += [Training(*what, seed, settings, bars, published) for seed in line["seeds"]]
     keys = [training.key for training in found]
     for training in found:
         if keys.count(training.key) > 1:

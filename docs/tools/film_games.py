@@ -1,9 +1,9 @@
 """Films of games side by side, for docs/images/games.webp.
 
-    python benchmarks/scores.py --only pong-sticky-ppo breakout-sticky-ppo
-    gaitway play runs/scores/pong-sticky-ppo/seed1 --video pong.mp4 --seconds 30
-    gaitway play runs/scores/breakout-sticky-ppo/seed2 --video breakout.mp4 --seconds 30
-    python docs/tools/film_games.py pong.mp4 breakout.mp4 docs/images/games.webp
+python benchmarks/scores.py --only pong-sticky-ppo breakout-sticky-ppo
+gaitway play runs/scores/pong-sticky-ppo/seed1 --video pong.mp4 --seconds 30
+gaitway play runs/scores/breakout-sticky-ppo/seed2 --video breakout.mp4 --seconds 30
+python docs/tools/film_games.py pong.mp4 breakout.mp4 docs/images/games.webp
 """
 
 from __future__ import annotations
