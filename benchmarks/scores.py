@@ -119,10 +119,10 @@ def main() -> None:
 # ---- the plan -------------------------------------------------------------------------------------------------------
 
 
-def flattened(settings: Iterable[Any]) -> Iterator[str]:
+def flattened(settings: Iterable[Any]) -> Iterator[Any]:
     """Settings of a list that may hold lists, such as those that several trainings share."""
     for setting in settings:
-        yield from [setting] if isinstance(setting, str) else flattened(setting)
+        yield from flattened(setting) if isinstance(setting, list) else [setting]
 
 
 def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
@@ -141,6 +141,8 @@ def planned(lines: Sequence[dict[str, Any]]) -> list[Training]:
         what = (name, line["task"], line["agent"], int(line["steps"]))
         published = tuple((float(steps), float(score)) for steps, score in line.get("published", ()))
         settings = tuple(flattened(line.get("settings", ())))
+        if odd := [setting for setting in settings if not isinstance(setting, str)]:
+            raise PlanError(f"{name}: setting {odd[0]!r} in {PLAN.name}: write NAME=VALUE")
         found += [Training(*what, seed, settings, bars, published) for seed in line["seeds"]]
     keys = [training.key for training in found]
     for training in found:

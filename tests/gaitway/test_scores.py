@@ -72,11 +72,17 @@ def test_the_figure_has_a_curve_for_each_seed_and_every_bar(scores, tmp_path):
         ({"bars": [{"score": 20, "source": "a table"}]}, "needs one of training, evaluation, maximum"),
         ({"seeds": [0, 0]}, "has it twice"),
         ({"stepz": 3}, "stepz in scores.yaml: known are"),
+        ({"settings": [["agent.gamma=0.9"], 3]}, "cartpole-ppo: setting 3 in scores.yaml: write NAME=VALUE"),
     ],
 )
 def test_a_line_that_cannot_be_meant_is_refused(scores, change, message):
     with pytest.raises(scores.PlanError, match=message):
         scores.planned([LINE | change])
+
+
+def test_trainings_may_share_settings(scores):
+    (training,) = scores.planned([LINE | {"settings": [["a=1", ["b=2"]], "c=3"]}])
+    assert training.settings == ("a=1", "b=2", "c=3")
 
 
 @pytest.mark.parametrize(
