@@ -4,7 +4,7 @@
     gaitway export runs/go2 --out runs/go2/bundle
     gaitway validate runs/go2/bundle
     python docs/tools/film_hour.py training runs/go2 docs/images/training.webp
-    python docs/tools/film_hour.py verdict runs/go2/validation/report.html docs/images/verdict.webp
+    python docs/tools/film_hour.py verdict runs/go2/validation/report.html docs/images/verdict.webp --quality 45
     python docs/tools/film_hour.py twin runs/go2/bundle docs/images/twin.webp
 
 The verdict needs Chromium. All else is simulated step by step, so the films show real time on any machine.
@@ -156,7 +156,7 @@ def main() -> None:
     parser.add_argument("what", choices=("training", "verdict", "twin"))
     parser.add_argument("source", type=Path, help="run, report or bundle")
     parser.add_argument("out", type=Path, help="animated .webp")
-    parser.add_argument("--quality", type=int, default=45, help="of the pictures, 0 to 100")
+    parser.add_argument("--quality", type=int, default=30, help="of the pictures, 0 to 100")
     parser.add_argument("--chromium", default="chromium", help="the browser's program")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
