@@ -51,9 +51,9 @@ def test_minibatches_keep_the_answers_to_a_prompt_together():
 
 def plain(model, tokens, lengths, mask, temperature=1.0):
     """The same row by row, from all logits of sequences that have no padding."""
-    log_probs, entropy = torch.zeros(mask.shape), torch.zeros(mask.shape)
+    log_probs, entropy = torch.zeros(mask.shape, dtype=model.dtype), torch.zeros(mask.shape, dtype=model.dtype)
     for row, length in enumerate(lengths.tolist()):
-        logits = model(input_ids=tokens[row : row + 1, :length]).logits[0, :-1].float() / temperature
+        logits = model(input_ids=tokens[row : row + 1, :length]).logits[0, :-1] / temperature
         said = logits.log_softmax(-1)
         log_probs[row, 1:length] = said.gather(1, tokens[row, 1:length, None])[:, 0]
         entropy[row, 1:length] = -(said.exp() * said).sum(-1)
@@ -90,6 +90,17 @@ def test_equals_a_plain_forward_pass(attention, temperature):
     torch.testing.assert_close(found.entropy, entropy, atol=2e-6, rtol=0.0)
 
 
+def double_lm():
+    """A GPT-2 of float64 throughout; Qwen2's norms compute in float32."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    shape = {"vocab_size": VOCABULARY, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return GPT2LMHeadModel(GPT2Config(**shape, **dropout, bos_token_id=0, eos_token_id=0)).double()
+
+
 def gradients(model, log_probs, entropy):
     model.zero_grad()
     weights = torch.randn(log_probs.shape, generator=torch.Generator().manual_seed(2))
@@ -101,11 +112,11 @@ def gradients(model, log_probs, entropy):
 def test_gradient_equals_that_of_all_logits(slices, monkeypatch):
     if slices:
         monkeypatch.setitem(causal_lm.LOGITS, "cpu", 4 * VOCABULARY)
-    model = tiny_lm()
+    model = double_lm()
     ours = gradients(model, *CausalLMPolicy(model, entropy="gradient").log_probs(*sequences()))
     naive = gradients(model, *plain(model, *sequences()))
     for name, value in naive.items():
-        torch.testing.assert_close(ours[name], value, atol=2e-6, rtol=1e-5)
+        torch.testing.assert_close(ours[name], value, atol=1e-13, rtol=0.0)
 
 
 def test_entropy_is_a_statistic_unless_asked():
