@@ -1,9 +1,11 @@
 """Films of games side by side, for docs/images/games.webp.
 
-python benchmarks/scores.py --only pong-sticky-ppo breakout-sticky-ppo
-gaitway play runs/scores/pong-sticky-ppo/seed1 --video pong.mp4 --seconds 30
-gaitway play runs/scores/breakout-sticky-ppo/seed2 --video breakout.mp4 --seconds 30
-python docs/tools/film_games.py pong.mp4 breakout.mp4 docs/images/games.webp
+    python benchmarks/scores.py --only pong-sticky-ppo breakout-sticky-ppo
+    gaitway play runs/scores/pong-sticky-ppo/seed1 --video pong.mp4 --seconds 30
+    gaitway play runs/scores/breakout-sticky-ppo/seed2 --video breakout.mp4 --seconds 30
+    python docs/tools/film_games.py pong.mp4 breakout.mp4 docs/images/games.webp
+
+Each film has the name of its game, whose colours it is given.
 """
 
 from __future__ import annotations
@@ -36,11 +38,8 @@ def screens(film: Path) -> Iterator[np.ndarray]:
     palette.putpalette([value for colour in COLOURS[film.stem] for value in colour])
     for picture in pictures(film):
         screen = Image.fromarray(picture).resize(SCREEN, Image.Resampling.BOX)
-        yield (
-            np.asarray(screen.quantize(palette=palette, dither=Image.Dither.NONE).convert("RGB"))
-            .repeat(2, 0)
-            .repeat(2, 1)
-        )
+        snapped = screen.quantize(palette=palette, dither=Image.Dither.NONE).convert("RGB")
+        yield np.asarray(snapped).repeat(2, axis=0).repeat(2, axis=1)
 
 
 def main() -> None:
@@ -48,6 +47,8 @@ def main() -> None:
     parser.add_argument("films", type=Path, nargs="+", help="pong.mp4 and breakout.mp4, by gaitway play --video")
     parser.add_argument("out", type=Path, help="animated .webp")
     args = parser.parse_args()
+    if unknown := [film for film in args.films if film.stem not in COLOURS]:
+        parser.error(f"{unknown[0]}: call it {' or '.join(f'{game}.mp4' for game in COLOURS)}, after the game it shows")
     games = zip(*map(screens, args.films), strict=True)
     shown = [Image.fromarray(np.concatenate(game, axis=1)) for game in games]
     shown[0].save(args.out, save_all=True, append_images=shown[1:], duration=PERIOD_MS, loop=0, lossless=True, method=6)
